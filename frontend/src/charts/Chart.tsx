@@ -1,7 +1,7 @@
 /** The chart component: legend, ends of the axes, and the uPlot instance. */
 
 import "uplot/dist/uPlot.min.css";
-import { Checkbox, NumberInput, Select, useComputedColorScheme } from "@mantine/core";
+import { Center, Checkbox, Group, NumberInput, Select, useComputedColorScheme, VisuallyHidden } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { type KeyboardEvent, type MouseEvent, type RefObject, useContext, useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
@@ -19,6 +19,7 @@ import { Dialog } from "@/components/Dialog";
 import { counted, number } from "@/format";
 import { SharingContext } from "@/share/focus";
 import { chartOf, chartTarget } from "@/share/share";
+import css from "./chart.module.css";
 
 type Props = {
   lines: Line[];
@@ -52,12 +53,12 @@ export function Legend({ lines, hidden, band }: Props) {
     else hidden.change(toggled(hidden.value, entry));
   };
   return (
-    <div className="chart-legend" role="group" aria-label="Lines">
+    <Group gap="0 0.35rem" pt={4} ml={-6} role="group" aria-label="Lines">
       {[...entries].map(([entry, line]) => (
         <button
           key={entry}
           type="button"
-          className="chart-entry"
+          className={css.entry}
           aria-pressed={!hidden.value.includes(entry)}
           title={`${styleText(line)}. ${HINT}`}
           onClick={onClick(entry)}
@@ -69,12 +70,12 @@ export function Legend({ lines, hidden, band }: Props) {
         </button>
       ))}
       {band && (
-        <span className="chart-entry">
-          <span className="chart-swatch chart-band" aria-hidden="true" />
+        <span className={css.entry}>
+          <span className={`${css.swatch} ${css.band}`} aria-hidden="true" />
           <span>{band}</span>
         </span>
       )}
-    </div>
+    </Group>
   );
 }
 
@@ -110,7 +111,7 @@ export function LookFields({ look, change, hasLogX, xLabel, xChoices }: LookFiel
   );
   const choices = [...new Set([...(look.x ? [look.x] : []), ...(xChoices ?? [])])];
   return (
-    <div className="chart-look">
+    <Group align="end" gap="0.5rem 1rem" pb="sm">
       {end("low", "From")}
       {end("high", "To")}
       {xChoices && (
@@ -131,7 +132,7 @@ export function LookFields({ look, change, hasLogX, xLabel, xChoices }: LookFiel
       {flag("isClipped", "Without outliers")}
       {flag("isLog", "Log y axis")}
       {hasLogX && flag("isLogX", "Log x axis")}
-    </div>
+    </Group>
   );
 }
 
@@ -384,11 +385,11 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
     plot.current?.setCursor(at === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(at, "x"), top: 1 });
   };
   return (
-    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-target={target}>
-      <div className="chart-plot">
+    <div className={css.box} data-pickable={chart.onPick ? true : undefined} data-target={target}>
+      <div className={css.plot}>
         <div
           ref={place}
-          className="chart"
+          className={css.chart}
           style={{ height }}
           role="img"
           aria-label={summary(chart)}
@@ -396,9 +397,9 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
           data-marks={chart.marks?.length}
         >
           {!hasPoints && (
-            <div className="chart-none" style={{ height }}>
+            <Center h={height} p="md" ta="center" c="dimmed" fz="sm" bd="1px dashed var(--line)" bdrs="md">
               {emptyText({ left, isHidden, empty: chart.empty })}
-            </div>
+            </Center>
           )}
           {hasPoints && tip && <TipBox tip={tip} chart={{ ...chart, lines: shown, band: plotted.band }} width={width} nearest={nearest} />}
         </div>
@@ -425,11 +426,9 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
           onLink={onLink && copyLink}
         />
       )}
-      {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
+      {left > 0 && <p className="tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
       {hasLegend && (x.length > 0 || chart.isLegendKept) && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
-      <span className="unseen" aria-live="polite">
-        {announcement}
-      </span>
+      <VisuallyHidden aria-live="polite">{announcement}</VisuallyHidden>
     </div>
   );
 }

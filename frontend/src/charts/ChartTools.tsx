@@ -1,6 +1,6 @@
 /** The menu of a chart, with its table, picture and file. */
 
-import { ActionIcon, Button, Menu } from "@mantine/core";
+import { ActionIcon, Button, Menu, Space } from "@mantine/core";
 import { Ellipsis, Maximize2 } from "lucide-react";
 import { type RefObject, useState } from "react";
 import uPlot from "uplot";
@@ -11,9 +11,10 @@ import { canvasFont, paint } from "@/charts/plot";
 import { fileName, save } from "@/charts/save";
 import { csvText, isShown, sheetOf } from "@/charts/sheet";
 import { placeName } from "@/charts/TipBox";
-import { Dialog } from "@/components/Dialog";
+import { Dialog, DialogFoot } from "@/components/Dialog";
 import { Table } from "@/components/Table";
 import { clock, number, utc } from "@/format";
+import css from "./chart.module.css";
 
 const MARGIN = 16;
 const TITLE = 30;
@@ -120,24 +121,24 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
       <Table
         label={`Rows of ${name}`}
         role="region"
-        className="chart-sheet"
-        columns={[...head.map((title, i) => ({ label: title, className: typeof rows[0]?.[i] === "string" ? "" : "num" }))]}
+        className={css.sheet}
+        columns={[...head.map((title, i) => ({ label: title, isNumber: typeof rows[0]?.[i] !== "string" }))]}
       >
         {page.map((row, i) => (
           <tr key={first + i}>
             {head.map((title, at) => (
-              <td key={title} className={typeof row[at] === "string" ? "anywhere" : "num"}>
+              <td key={title} {...(typeof row[at] === "string" ? { className: "anywhere" } : { "data-num": true })}>
                 <Value value={row[at]} isMoment={isTime && at === place} />
               </td>
             ))}
           </tr>
         ))}
       </Table>
-      <div className="dialog-foot chart-sheet-foot">
+      <DialogFoot>
         <span className="small soft" role="status">
           {range}
         </span>
-        <span className="spacer" />
+        <Space flex={1} />
         <Button size="compact-sm" variant="default" disabled={first === 0} onClick={() => setFirst(first - ROWS_A_PAGE)}>
           Previous
         </Button>
@@ -149,7 +150,7 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
         >
           Next
         </Button>
-      </div>
+      </DialogFoot>
     </Dialog>
   );
 }
@@ -197,7 +198,7 @@ export function ChartMenu({
     </Menu.CheckboxItem>
   );
   return (
-    <div className="chart-menu" data-open={isOpen || undefined}>
+    <div className={css.menu} data-open={isOpen || undefined}>
       {!look.isLarge && (
         <ActionIcon size={24} variant="subtle" color="gray" aria-label={`Enlarge ${name}`} onClick={() => onLook({ isLarge: true })}>
           <Maximize2 size={14} aria-hidden="true" />

@@ -1,17 +1,18 @@
-import { Button, UnstyledButton } from "@mantine/core";
+import { Button, Center, UnstyledButton } from "@mantine/core";
 import { Fragment, type HTMLAttributes, type ReactNode, useMemo, useState } from "react";
 import { ErrorState, Skeletons } from "@/components/panels";
 import { type Pages, ShowMore, Table } from "@/components/Table";
 import { number, visible } from "@/format";
-import css from "./dataTable.module.css";
+import css from "./table.module.css";
 
 export type Column<T> = {
   /** Defaults to the label, if that is text. */
   id?: string;
   label: ReactNode;
   title?: string;
-  /** Class of the heading and the cells, such as `num` or `wide-only`. */
+  /** Class of the heading and the cells, such as `mantine-visible-from-sm`. */
   className?: string;
+  isNumber?: boolean;
   /** Contents of a cell; defaults to the value as text. */
   cell?: (row: T) => ReactNode;
   /** The value that the column sorts by; without it, the column does not sort. */
@@ -67,7 +68,7 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, pa
   const ordered = useMemo(() => (value && sort ? sorted(rows, value, sort.isDown) : rows), [rows, value, sort]);
   const press = (column: Column<T>) => {
     const id = idOf(column);
-    const isFirstDown = column.className?.split(" ").includes("num") ?? false;
+    const isFirstDown = column.isNumber ?? false;
     if (sort?.id !== id) setSort({ id, isDown: isFirstDown });
     else setSort(sort.isDown === isFirstDown ? { id, isDown: !isFirstDown } : null);
   };
@@ -81,11 +82,11 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, pa
         <Table
           {...table}
           columns={shown.map((column) => {
-            const { label, title, className } = column;
-            if (!column.value) return { label, title, className };
+            const { label, title, className, isNumber } = column;
+            if (!column.value) return { label, title, className, isNumber };
             const direction = sort?.id !== idOf(column) ? undefined : sort.isDown ? "descending" : "ascending";
             return {
-              ...{ title, className, "aria-sort": direction },
+              ...{ title, className, isNumber, "aria-sort": direction },
               label: (
                 <UnstyledButton className={css.sort} onClick={() => press(column)}>
                   {label}
@@ -99,7 +100,7 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, pa
             <Fragment key={keyOf(row)}>
               <tr {...attributes?.(row)}>
                 {shown.map((column) => (
-                  <td key={idOf(column)} className={column.className}>
+                  <td key={idOf(column)} className={column.className} data-num={column.isNumber || undefined}>
                     {column.cell ? column.cell(row) : textOf(column.value?.(row))}
                   </td>
                 ))}
@@ -110,11 +111,11 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, pa
         </Table>
       )}
       {most < ordered.length && (
-        <div className="table-foot">
+        <Center p="xs">
           <Button size="compact-sm" variant="default" onClick={() => setMost(most + page)}>
             Show {number(Math.min(page, ordered.length - most))} more of {number(ordered.length)}
           </Button>
-        </div>
+        </Center>
       )}
       {pages && <ShowMore pages={pages} />}
     </>

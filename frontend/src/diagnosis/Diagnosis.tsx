@@ -1,4 +1,4 @@
-import { Text } from "@mantine/core";
+import { Paper, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { Diagnosis as RunDiagnosis } from "@/api/queue";
 import { Age } from "@/components/inline";
@@ -13,7 +13,7 @@ const evidenceOf = (evidence: string[]) =>
 export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
   const { summary, since, evidence, change, further, stage } = diagnosis;
   return (
-    <section className={`panel span-12 ${css.diagnosis}`} aria-label="Diagnosis" data-stage={stage ?? "none"}>
+    <Paper className={css.diagnosis} component="section" aria-label="Diagnosis" data-stage={stage ?? "none"}>
       <h2>{visible(summary)}</h2>
       <Outdated />
       {since && (
@@ -37,7 +37,7 @@ export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
           ))}
         </ul>
       )}
-    </section>
+    </Paper>
   );
 }
 

@@ -1,70 +1,35 @@
-import { Button, Group } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
-import type { components } from "@/api/schema";
-import { Dialog, ReasonDialog } from "@/components/Dialog";
+import { api, results, useChange } from "@/api/client";
+import { ReasonDialog } from "@/components/Dialog";
 import { counted, number } from "@/format";
-
-type DiscardOutcome = components["schemas"]["DiscardOutcome"];
-type AskedDiscard = { groups: number[]; reason: string };
-
-/** Discard queued or waiting groups; the response lists each group that was not discarded, with the reason. */
-function useDiscardGroups(run: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: async (asked: AskedDiscard): Promise<DiscardOutcome[]> =>
-      (await body(api.POST("/api/v1/runs/{run}/groups/discard", { params: { path: { run } }, body: asked }))).results,
-    onSettled: () => {
-      void queries.invalidateQueries({ queryKey: ["samples"] });
-      for (const key of ["group", "queue", "ledger"]) void queries.invalidateQueries({ queryKey: [key, run] });
-    },
-  });
-}
 
 type Props = { run: string; groups: number[]; onDone?: () => void; onClose: () => void };
 
-/** Groups that were not discarded, each with its reason. */
-function Left({ problems, of, onClose }: { problems: { id: number; problem: string }[]; of: number; onClose: () => void }) {
-  return (
-    <Dialog onClose={onClose} title={`${counted(problems.length, "group")} of ${number(of)} not discarded`}>
-      <ul className="small">
-        {problems.slice(0, 20).map(({ id, problem }) => (
-          <li key={id}>
-            <span className="mono">#{id}</span> {problem}
-          </li>
-        ))}
-      </ul>
-      {problems.length > 20 && <p className="faint small">… and {number(problems.length - 20)} more.</p>}
-      <Group className="dialog-foot" justify="flex-end" mt="lg">
-        <Button data-autofocus onClick={onClose}>
-          Close
-        </Button>
-      </Group>
-    </Dialog>
-  );
-}
-
-/** Discard groups permanently, with a reason; leased groups are skipped. */
+/** Discard queued or waiting groups permanently, with a reason; the error lists each group that was not discarded. */
 export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
-  const discard = useDiscardGroups(run);
-  const problems = discard.data?.filter(({ problem }) => problem) ?? [];
+  const discard = useChange(
+    ["samples"],
+    async (asked: { groups: number[]; reason: string }) => {
+      const outcomes = await results(api.POST("/api/v1/runs/{run}/groups/discard", { params: { path: { run } }, body: asked }));
+      const left = outcomes.filter(({ problem }) => problem).map(({ id, problem }) => `#${id} ${problem}`);
+      if (left.length > 0)
+        throw new Error(`${counted(left.length, "group")} of ${number(outcomes.length)}: ${left.slice(0, 20).join(" · ")}`);
+    },
+    ...["group", "queue", "ledger"].map((key) => [key, run]),
+  );
   const done = () => {
     onClose();
     onDone?.();
   };
-  if (problems.length > 0) return <Left problems={problems} of={groups.length} onClose={done} />;
   return (
     <ReasonDialog
       title={`Discard ${groups.length === 1 ? `group ${groups[0]}` : counted(groups.length, "group")}`}
       asking={discard}
-      refused="Discard failed"
+      refused="Not discarded"
       recordedIn="Required. Recorded with your name in the run's events."
       needsReason
       submit="Discard"
       destroys
-      onSubmit={(reason) =>
-        discard.mutate({ groups, reason }, { onSuccess: (outcomes) => outcomes.every(({ problem }) => !problem) && done() })
-      }
+      onSubmit={(reason) => discard.mutate({ groups, reason }, { onSuccess: done })}
       onClose={onClose}
     >
       <p className="soft">

@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, Space } from "@mantine/core";
 import { Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useMark } from "@/api/marks";
@@ -55,7 +55,7 @@ export function SelectionBar({ run, groups, onClear }: Props) {
           Discard…
         </Button>
       </Hint>
-      <span className="spacer" />
+      <Space flex={1} />
       <Button size="compact-sm" variant="subtle" onClick={onClear}>
         Clear selection
       </Button>

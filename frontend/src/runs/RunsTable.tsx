@@ -24,8 +24,7 @@ type Props = {
 };
 
 /** On small screens the state is below the name, beside only two numbers. */
-const classOf = ({ id, isNumber }: Pick<Column, "id" | "isNumber">) =>
-  `${isNumber ? "num" : ""} ${["step", "return"].includes(id) ? "" : "wide-only"}`;
+const classOf = ({ id }: Pick<Column, "id">) => (["step", "return"].includes(id) ? "" : "mantine-visible-from-sm");
 
 /** The unit of a column, if all runs have the same. */
 function unitOfAll({ unit }: Column, runs: ShownRun[]): string | undefined {
@@ -38,7 +37,7 @@ type LineProps = { run: ShownRun; columns: Column[]; units: (string | undefined)
 function RunLine({ run, columns, units, isSelected, onSelect }: LineProps) {
   const isProven = useIsProven(run, run.observed_at, run.isUnread);
   return (
-    <tr className="opens" data-row data-selected={isSelected || undefined} data-unproven={!isProven || undefined}>
+    <tr data-opens data-row data-selected={isSelected || undefined} data-unproven={!isProven || undefined}>
       <td>
         <Checkbox
           size="xs"
@@ -48,17 +47,17 @@ function RunLine({ run, columns, units, isSelected, onSelect }: LineProps) {
         />
       </td>
       <td className={css.name}>
-        <Link to="/runs/$name" params={{ name: addressOf(run) }} className="strong" data-open>
+        <Link to="/runs/$name" params={{ name: addressOf(run) }} data-open>
           {run.name}
         </Link>
         {run.archived_at && <span className="faint tiny"> · archived</span>}
         {run.is_default && <span className="faint tiny"> · default</span>}
-        <div className="narrow-only">
+        <div className="mantine-hidden-from-sm">
           <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
         </div>
       </td>
       {columns.map((column, index) => (
-        <td key={column.id} className={classOf(column)}>
+        <td key={column.id} className={classOf(column)} data-num={column.isNumber || undefined}>
           {column.cell(run)}
           {column.unit && !units[index] && column.measure?.(run) != null && <span className="faint"> {column.unit(run)}</span>}
         </td>
@@ -72,12 +71,12 @@ export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, gro
   const [closed, setClosed] = useState<readonly string[]>([]);
   const units = columns.map((column) => unitOfAll(column, runs));
   const all = runs.length > 0 && runs.every(({ id }) => selected.has(id));
-  const head = (column: Pick<Column, "label" | "title" | "sort">, className: string, unit?: string): Heading => {
-    const { label, title, sort: name } = column;
+  const head = (column: Pick<Column, "label" | "title" | "sort"> & { isNumber?: boolean }, className: string, unit?: string): Heading => {
+    const { label, title, sort: name, isNumber } = column;
     const isMine = name !== undefined && sort.replace("-", "") === name;
     const isDown = sort.startsWith("-");
     return {
-      ...{ title, className, "aria-sort": isMine ? (isDown ? "descending" : "ascending") : undefined },
+      ...{ title, className, isNumber, "aria-sort": isMine ? (isDown ? "descending" : "ascending") : undefined },
       label: (
         <>
           {name ? (
@@ -134,12 +133,12 @@ export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, gro
                     onClick={() => setClosed(isOpen ? [...closed, key] : closed.filter((each) => each !== key))}
                   >
                     <Icon size={14} aria-hidden="true" />{" "}
-                    <span className="clipped">{value === null ? <span className="faint">none</span> : visible(value)}</span>
+                    <span className={css.clipped}>{value === null ? <span className="faint">none</span> : visible(value)}</span>
                     <span className="faint"> · {counted(members.length, "run")}</span>
                   </UnstyledButton>
                 </th>
                 {columns.map((column) => (
-                  <td key={column.id} className={classOf(column)}>
+                  <td key={column.id} className={classOf(column)} data-num={column.isNumber || undefined}>
                     {column.measure && meanAndDeviation(members.map(column.measure))}
                   </td>
                 ))}

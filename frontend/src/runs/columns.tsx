@@ -1,5 +1,6 @@
 /** Column definitions of the list of runs. */
 
+import { Badge } from "@mantine/core";
 import type { ReactNode } from "react";
 import { isNamed, type NamedColumn, type SortName } from "@/api/runs";
 import { ProjectTag, RunChip } from "@/components/chips";
@@ -45,7 +46,7 @@ export const COLUMNS: Column[] = [
     label: "Environment",
     isShown: true,
     cell: (run) => (
-      <span className={`soft clipped ${css.environment}`} title={environmentOf(run)}>
+      <span className={`soft ${css.clipped} ${css.environment}`} title={environmentOf(run)}>
         {environmentOf(run)}
       </span>
     ),
@@ -58,9 +59,7 @@ export const COLUMNS: Column[] = [
       <div className={css.tags} title={visible(run.tags.join(", "))}>
         {run.project && <ProjectTag name={run.project} />}
         {run.tags.map((tag) => (
-          <span key={tag} className="tag">
-            {tag}
-          </span>
+          <Badge key={tag}>{tag}</Badge>
         ))}
       </div>
     ),
@@ -144,7 +143,7 @@ export const COLUMNS: Column[] = [
     label: "Owner",
     isShown: true,
     cell: (run) => (
-      <span className="soft clipped" title={visible(run.created_by ?? "")}>
+      <span className={`soft ${css.clipped}`} title={visible(run.created_by ?? "")}>
         {visible(run.created_by ?? "–")}
       </span>
     ),
@@ -179,7 +178,7 @@ function namedColumn(id: NamedColumn): Column {
       if (typeof own === "number") return <span title={String(own)}>{number(own)}</span>;
       const text = visible(String(own ?? "–"));
       return (
-        <span className={`clipped ${css.value}`} title={text}>
+        <span className={`${css.clipped} ${css.value}`} title={text}>
           {text}
         </span>
       );

@@ -1,12 +1,12 @@
-import { Checkbox } from "@mantine/core";
+import { Checkbox, VisuallyHidden } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { memo, type ReactNode, useEffect, useMemo, useRef } from "react";
-import { Chip } from "@/components/chips";
+import { Chip, ChipAge } from "@/components/chips";
 import { Age } from "@/components/inline";
 import { Boundary } from "@/components/panels";
-import { Row } from "@/components/Table";
+import { Row, TABLE } from "@/components/Table";
 import { count, counted, number, policyStep, shortId, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkBar";
 import { ScoreDots } from "@/samples/ScoreDots";
@@ -39,7 +39,7 @@ export function SampleState({ state, why, step }: StateProps) {
   return (
     <Chip tone={tone} sign={sign} title={more || undefined}>
       {state}
-      {more && <span className="chip-age">· {more}</span>}
+      {more && <ChipAge>{more}</ChipAge>}
     </Chip>
   );
 }
@@ -69,6 +69,7 @@ type Column = {
   label: string;
   sort?: SortName;
   className?: string;
+  isNumber?: boolean;
   title?: string;
   /** A title of each cell. */
   titleOf?: (sample: Sample) => string | undefined;
@@ -88,14 +89,14 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<TableProps, "lis
   const params = { name: run };
   if (kind === "episode") {
     return (
-      <Link to="/runs/$name/transcript" params={params} search={{ episode: id }} className="strong" title={visible(id)} data-open>
+      <Link to="/runs/$name/transcript" params={params} search={{ episode: id }} title={visible(id)} data-open>
         {visible(nameOf(sample))}
       </Link>
     );
   }
   if (kind === "fragment") {
     return (
-      <Link to="/runs/$name/fragments/$fragment" params={{ ...params, fragment: id }} className="strong" title={visible(slot)} data-open>
+      <Link to="/runs/$name/fragments/$fragment" params={{ ...params, fragment: id }} title={visible(slot)} data-open>
         {visible(nameOf(sample))}
       </Link>
     );
@@ -103,11 +104,11 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<TableProps, "lis
   const title = visible((isOnePrompt && answer) || excerpt);
   return (
     <>
-      <Link to="/runs/$name/groups/$group" params={{ ...params, group: id }} search={list ?? {}} className="strong" title={title} data-open>
+      <Link to="/runs/$name/groups/$group" params={{ ...params, group: id }} search={list ?? {}} title={title} data-open>
         {title || nameOf(sample)}
       </Link>
       {answer && !isOnePrompt && (
-        <span className={`${styles.answer} wide-only`} title={visible(answer)}>
+        <span className={`mantine-visible-from-sm ${styles.answer}`} title={visible(answer)}>
           {visible(answer)}
         </span>
       )}
@@ -120,7 +121,7 @@ type LineProps = Pick<TableProps, "onChoose"> & { sample: Sample; columns: Colum
 const Line = memo(function Line({ sample, columns, isChosen, onChoose }: LineProps) {
   const { id, kind } = sample;
   return (
-    <tr className="opens" data-row data-sample={id} data-group={kind === "group" ? id : undefined} data-selected={isChosen || undefined}>
+    <tr data-opens data-row data-sample={id} data-group={kind === "group" ? id : undefined} data-selected={isChosen || undefined}>
       {onChoose && (
         <td className={styles.pick}>
           <Checkbox
@@ -131,8 +132,8 @@ const Line = memo(function Line({ sample, columns, isChosen, onChoose }: LinePro
           />
         </td>
       )}
-      {columns.map(({ label, sort, className, titleOf, cell }) => (
-        <td key={`${sort} ${label}`} className={className} title={titleOf?.(sample)}>
+      {columns.map(({ label, sort, className, isNumber, titleOf, cell }) => (
+        <td key={`${sort} ${label}`} className={className} data-num={isNumber || undefined} title={titleOf?.(sample)}>
           {cell(sample)}
         </td>
       ))}
@@ -144,7 +145,8 @@ const Line = memo(function Line({ sample, columns, isChosen, onChoose }: LinePro
 const SOLVED: Column = {
   label: "Solved",
   sort: "solved",
-  className: "num wide-only",
+  className: "mantine-visible-from-sm",
+  isNumber: true,
   title: "Correct sequences of the group, by the environment's report",
   cell: ({ correct, sequences }) => (correct === null ? "–" : `${number(correct)}/${number(sequences)}`),
 };
@@ -152,7 +154,8 @@ const SOLVED: Column = {
 /** The range of the advantages of a group. */
 const ADVANTAGE: Column = {
   label: "Advantage",
-  className: "num wide-only",
+  className: "mantine-visible-from-sm",
+  isNumber: true,
   title: "Least and greatest mean advantage of its sequences",
   cell: ({ advantages }) => {
     const known = advantages.filter((one) => one !== null);
@@ -227,7 +230,11 @@ function columnsOf({ samples, kind, hasRuns, isOnePrompt, list, columns: facts =
       cell: (sample) => fromOf(sample) || "–",
     },
     isGroup && {
-      ...{ label: "Scores", className: `${styles.scoreCell} wide-only`, title: "One dot per sequence, on one scale for all rows" },
+      ...{
+        label: "Scores",
+        className: `${styles.scoreCell} mantine-visible-from-sm`,
+        title: "One dot per sequence, on one scale for all rows",
+      },
       titleOf: ({ sequences }) => (sequences === null ? undefined : counted(sequences, "sequence")),
       cell: ({ scores, score }) => scores.length > 0 && <ScoreDots scores={scores} {...scale} mean={score} />,
     },
@@ -235,49 +242,67 @@ function columnsOf({ samples, kind, hasRuns, isOnePrompt, list, columns: facts =
       ...(isGroup
         ? { label: "Score", sort: "score", title: "Mean over the sequences of the group" }
         : { label: "Return", sort: kind === "episode" ? "score" : undefined, title: "Sum of the rewards" }),
-      className: "num",
+      isNumber: true,
       cell: ({ score }) => number(score),
     },
     samples.some(({ correct }) => correct !== null) && SOLVED,
     samples.some(({ advantages }) => advantages.length > 0) && ADVANTAGE,
     ...facts.map(factColumn),
     {
-      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: `num ${styles.roomy}` },
+      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: styles.roomy, isNumber: true },
       title: isGroup ? "Tokens of the longest sequence" : "Env steps",
       cell: ({ length }) => (length === null ? "–" : count(length)),
     },
     {
-      ...{ label: "Version", sort: "version", className: "num wide-only", title: "Version of the policy that acted" },
+      ...{
+        label: "Version",
+        sort: "version",
+        className: "mantine-visible-from-sm",
+        isNumber: true,
+        title: "Version of the policy that acted",
+      },
       cell: ({ policy_step }) => (policy_step === null ? "–" : policyStep(policy_step)),
     },
     kind === "episode"
       ? {
-          ...{ label: "Worker", className: "wide-only", titleOf: ({ worker }) => visible(worker) },
+          ...{ label: "Worker", className: "mantine-visible-from-sm", titleOf: ({ worker }) => visible(worker) },
           cell: ({ worker }) => visible(shortId(worker)) || "–",
         }
       : {
-          ...{ label: "State", sort: "state", className: `${styles.state} wide-only` },
+          ...{ label: "State", sort: "state", className: `${styles.state} mantine-visible-from-sm` },
           cell: ({ state, why, step }) => <SampleState state={state} why={why} step={step} />,
         },
-    { label: "Age", sort: kind === "episode" ? undefined : "arrived", className: "num soft", cell: ({ at }) => <Age at={at} /> },
+    {
+      label: "Age",
+      sort: kind === "episode" ? undefined : "arrived",
+      className: "soft",
+      isNumber: true,
+      cell: ({ at }) => <Age at={at} />,
+    },
   ];
   return columns.filter((column) => column !== false);
 }
 
 function Head({ column, sort, onSort }: { column: Column; sort: Sort | undefined; onSort: TableProps["onSort"] }) {
-  const { label, sort: name, className, title } = column;
+  const { label, sort: name, className, isNumber, title } = column;
   const now = sort ?? "-arrived";
   const isSorted = name !== undefined && now.replace(/^-/, "") === name;
   const isDescending = now.startsWith("-");
   if (!name || !onSort) {
     return (
-      <th scope="col" className={className} title={title}>
+      <th scope="col" className={className} data-num={isNumber || undefined} title={title}>
         {label}
       </th>
     );
   }
   return (
-    <th scope="col" className={className} title={title} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
+    <th
+      scope="col"
+      className={className}
+      data-num={isNumber || undefined}
+      title={title}
+      aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}
+    >
       <button type="button" className={styles.sort} onClick={() => onSort(name)}>
         {label}
         {isSorted && (isDescending ? <ArrowDown size={12} aria-hidden="true" /> : <ArrowUp size={12} aria-hidden="true" />)}
@@ -312,14 +337,16 @@ export function SampleTable(props: TableProps) {
   const width = columns.length + (onChoose ? 1 : 0);
   return (
     <div ref={box} className={styles.scroll} data-virtual={isVirtual || undefined}>
-      <table className={`table ${styles.samples}`}>
-        <caption className="unseen">{{ group: "Trajectory groups", episode: "Episodes", fragment: "Fragments" }[kind]}</caption>
+      <table className={`${TABLE} ${styles.samples}`}>
+        <VisuallyHidden component="caption">
+          {{ group: "Trajectory groups", episode: "Episodes", fragment: "Fragments" }[kind]}
+        </VisuallyHidden>
         <thead>
           <tr>
             {onChoose && (
               <th scope="col" className={styles.pick}>
                 {isOnePrompt ? (
-                  <span className="unseen">Selected</span>
+                  <VisuallyHidden>Selected</VisuallyHidden>
                 ) : (
                   <Checkbox
                     size="xs"

@@ -35,39 +35,29 @@ function bring(focus: string): () => void {
   const began = performance.now();
   let foundAt: number | null = null;
   let marked: Element | null = null;
+  let isHeld = true;
+  const release = () => {
+    isHeld = false;
+  };
   const end = () => {
     clearInterval(timer);
-    for (const event of LEAVES) window.removeEventListener(event, end);
+    marked?.removeAttribute("data-highlighted");
+    for (const event of LEAVES) window.removeEventListener(event, release);
   };
-  const unmark = () => marked?.removeAttribute("data-highlighted");
   const timer = setInterval(() => {
     const element = document.querySelector(`[data-target="${CSS.escape(focus)}"]`);
     const now = performance.now();
-    if (element) {
+    if (element && element !== marked) {
       foundAt ??= now;
-      if (marked !== element) {
-        unmark();
-        marked = element;
-        element.setAttribute("data-highlighted", "");
-        element.scrollIntoView({ block: "center" });
-      } else if (!isOnScreen(element)) element.scrollIntoView({ block: "center" });
-    }
-    if (now - (foundAt ?? began) > (foundAt === null ? FOUND_WITHIN_MS : HELD_MS)) end();
+      marked?.removeAttribute("data-highlighted");
+      marked = element;
+      element.setAttribute("data-highlighted", "");
+      if (isHeld) element.scrollIntoView({ block: "center" });
+    } else if (element && isHeld && now - (foundAt ?? now) < HELD_MS && !isOnScreen(element)) element.scrollIntoView({ block: "center" });
+    if (now - (foundAt ?? began) > (foundAt === null ? FOUND_WITHIN_MS : HIGHLIGHTED_MS) || (foundAt === null && !isHeld)) end();
   }, LOOK_MS);
-  for (const event of LEAVES) window.addEventListener(event, end, { passive: true });
-  const late = setTimeout(unmark, FOUND_WITHIN_MS + HIGHLIGHTED_MS);
-  const soon = setInterval(() => {
-    if (foundAt !== null && performance.now() - foundAt > HIGHLIGHTED_MS) {
-      unmark();
-      clearInterval(soon);
-    }
-  }, 1_000);
-  return () => {
-    end();
-    unmark();
-    clearTimeout(late);
-    clearInterval(soon);
-  };
+  for (const event of LEAVES) window.addEventListener(event, release, { passive: true });
+  return end;
 }
 
 /** Links to places of the page inside, the place of the opened link, and the looks of charts. */

@@ -1,11 +1,12 @@
 /** The controls and the legend of a wall. */
 
-import { ActionIcon, Button, SegmentedControl, Slider, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Button, SegmentedControl, Slider, Stack, Text, TextInput, VisuallyHidden } from "@mantine/core";
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { Link } from "@tanstack/react-router";
 import { Focus, X } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 import type { MetricAxis, RunStatus } from "@/api/types";
+import chart from "@/charts/chart.module.css";
 import { lineStyleAt, Swatch, styleText } from "@/charts/lineStyles";
 import type { Controlled } from "@/charts/model";
 import { isolated, toggled } from "@/charts/names";
@@ -30,7 +31,7 @@ export function Smoothing({ value, onChange }: Props) {
   const [shown, setShown] = useState(value);
   useEffect(() => setShown(value), [value]);
   return (
-    <div className="chart-smoothing">
+    <Stack gap="xs" w="9rem" pb="xs">
       <Text size="xs">Smoothing {shown > 0 ? shown : "off"}</Text>
       <Slider
         size="sm"
@@ -43,7 +44,7 @@ export function Smoothing({ value, onChange }: Props) {
         onChange={setShown}
         onChangeEnd={onChange}
       />
-    </div>
+    </Stack>
   );
 }
 
@@ -177,7 +178,7 @@ export function RunLegend({ runs, hidden, onRemove }: RunLegendProps) {
             <>
               <button
                 type="button"
-                className="chart-entry"
+                className={chart.entry}
                 aria-pressed={!hidden.value.includes(name)}
                 aria-label={`Show ${name}`}
                 title={`${styleText(lineStyleAt(i))}. Click to hide or show.`}
@@ -189,9 +190,13 @@ export function RunLegend({ runs, hidden, onRemove }: RunLegendProps) {
                 {name}
               </Link>
               {status && (
-                <span className={`tone-${lookOf(status).tone} ${css.state}`} title={`${status}. ${lookOf(status).meaning}`}>
+                <span
+                  className={css.state}
+                  style={{ color: `var(--${lookOf(status).tone})` }}
+                  title={`${status}. ${lookOf(status).meaning}`}
+                >
                   <span aria-hidden="true">{lookOf(status).sign}</span>
-                  <span className="unseen">{status}</span>
+                  <VisuallyHidden>{status}</VisuallyHidden>
                 </span>
               )}
               {names.length > 1 && (

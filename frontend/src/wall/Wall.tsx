@@ -1,6 +1,6 @@
 /** Panels of one to many runs. */
 
-import { ActionIcon } from "@mantine/core";
+import { ActionIcon, Paper } from "@mantine/core";
 import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Pin, X } from "lucide-react";
@@ -12,7 +12,7 @@ import { bucketSheet, gapsOf, widthOf } from "@/charts/lines";
 import { lookOf } from "@/charts/look";
 import type { Controlled, Mark, Range } from "@/charts/model";
 import { sheetOf } from "@/charts/sheet";
-import { ErrorState, Guarded } from "@/components/panels";
+import { type Columns, ErrorState, Guarded, PanelHead } from "@/components/panels";
 import { count, counted, number, visible } from "@/format";
 import { useAlertWhen } from "@/rules/useAlertWhen";
 import { SharingContext } from "@/share/focus";
@@ -80,9 +80,7 @@ function Head({ spec, isChosen, onToggle, children }: Pick<Props, "spec" | "isCh
   const { key, title, note, source } = spec;
   const isMetric = source.kind === "metric";
   return (
-    <div className="panel-head">
-      <h2>{title}</h2>
-      {note && <span className="note">{note}</span>}
+    <PanelHead title={title} note={note}>
       {onToggle && (
         <ActionIcon
           className={css.pin}
@@ -97,9 +95,8 @@ function Head({ spec, isChosen, onToggle, children }: Pick<Props, "spec" | "isCh
           {isMetric ? <Pin size={14} aria-hidden="true" /> : <X size={14} aria-hidden="true" />}
         </ActionIcon>
       )}
-      <span className="spacer" />
       {children}
-    </div>
+    </PanelHead>
   );
 }
 
@@ -238,13 +235,14 @@ function heightOf({ source, height = HEIGHT }: PanelSpec, { groups }: WallView):
 export const Panel = memo(function Panel(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
   const { spec, view, isChosen, onToggle } = props;
-  const { key, title, source, className = "" } = spec;
+  const { key, title, source, columns } = spec;
   const target = chartTarget(key);
   const problem = useMemo(() => problemOf(source), [source]);
   return (
-    <section
+    <Paper
       ref={ref}
-      className={`panel ${className}`}
+      data-columns={columns}
+      component="section"
       aria-label={source.kind === "preset" ? title : visible(key)}
       data-panel={key}
       data-target={target}
@@ -259,7 +257,7 @@ export const Panel = memo(function Panel(props: Props) {
           </div>
         </>
       )}
-    </section>
+    </Paper>
   );
 });
 
@@ -269,6 +267,8 @@ type WallProps = {
   /** Names that all presets are requested with; defaults to theirs. */
   together?: readonly string[];
   className?: string;
+  /** Columns of the wall itself, within a grid of twelve. */
+  columns?: Columns;
   /** Keys of the panels that the address names; absent where panels cannot be chosen. */
   chosen?: readonly string[];
   onToggle?: (key: string) => void;
@@ -283,14 +283,14 @@ function Refresh({ runs, isLive }: Pick<WallView, "runs" | "isLive">) {
 }
 
 /** Panels of one to many runs with a common axis, range and legend; each fails alone. */
-export function Wall({ panels, view, together, className = css.wall, chosen, onToggle, current }: WallProps) {
+export function Wall({ panels, view, together, className = css.wall, columns, chosen, onToggle, current }: WallProps) {
   const looks = useContext(SharingContext)?.looks;
   const requests = useMemo(() => {
     const alone = new Set(panels.flatMap(({ key }) => (lookOf(looks?.[key]).x === undefined ? [] : [key])));
     return requestsOf(panels, { runs: view.runs.length, alone, together });
   }, [panels, view.runs.length, together, looks]);
   return (
-    <div className={className}>
+    <div className={className} data-columns={columns}>
       <Refresh runs={view.runs} isLive={view.isLive} />
       <Guarded>
         {panels.map((spec) => (

@@ -3,7 +3,6 @@ import { cloneElement, useEffect, useState } from "react";
 import { useOpened } from "@/components/OpenedMenu";
 import type { MenuOf } from "@/components/onDemand";
 import { visible } from "@/format";
-import css from "./columns.module.css";
 
 const OFFERED_AT_MOST = 50;
 
@@ -35,7 +34,7 @@ export function ColumnsMenu({ target, builtIn = [], named, chosen, atMost, sourc
   return (
     <Popover position="bottom-end" hideDetached={false} trapFocus returnFocus shadow="md" opened={opened} onChange={setOpened}>
       <Popover.Target>{cloneElement(target, { ref: button, onClick: () => setOpened(!opened) })}</Popover.Target>
-      <Popover.Dropdown className={css.columns} aria-label="Columns">
+      <Popover.Dropdown mah="min(28rem, 70vh)" style={{ overflowY: "auto" }} aria-label="Columns">
         <TextInput
           size="xs"
           aria-label="Search columns"

@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -34,7 +34,7 @@ function RuleChip({ rule: { is_enabled, firing, severity } }: { rule: AlertRule 
 function Where({ rule }: { rule: AlertRule }) {
   if (rule.run)
     return (
-      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} className="strong run-name">
+      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} data-strong>
         {rule.run}
       </Link>
     );
@@ -74,9 +74,9 @@ const columnsOf = (
     ...{ label: "Rule", className: `anywhere ${css.when}`, value: ({ name }) => name },
     cell: ({ id, name, metric, condition, severity }) => (
       <>
-        <button type="button" className="row-open" data-open onClick={() => onEdit(id)}>
+        <UnstyledButton data-open onClick={() => onEdit(id)}>
           {visible(name)}
-        </button>
+        </UnstyledButton>
         <div className="small soft">
           {visible(metric)} {condition} · {severity}
         </div>
@@ -85,7 +85,7 @@ const columnsOf = (
   },
   { label: "Scope", cell: (rule) => <Where rule={rule} /> },
   {
-    ...{ label: "Changed", className: "soft small wide-only", value: ({ changed_at }) => changed_at },
+    ...{ label: "Changed", className: "soft small mantine-visible-from-sm", value: ({ changed_at }) => changed_at },
     cell: ({ changed_by, changed_at }) => (
       <>
         {visible(changed_by)}, <Age at={changed_at} suffix=" ago" />
@@ -93,7 +93,7 @@ const columnsOf = (
     ),
   },
   {
-    ...{ id: "actions", label: <span className="unseen">Actions</span>, className: "num nowrap" },
+    ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, className: "nowrap", isNumber: true },
     cell: (rule) =>
       (["snooze", "delete"] as const).map((action) => (
         <Button
@@ -136,7 +136,7 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
         error={error}
         columns={columnsOf(mayOperate, onOpen, (rule, action) => setDoing({ rule, action }))}
         keyOf={({ id }) => id}
-        attributes={({ id }) => ({ className: "opens", "data-row": true, "data-rule": id })}
+        attributes={({ id }) => ({ "data-opens": true, "data-row": true, "data-rule": id })}
         empty={
           <EmptyState
             title="No rules yet"

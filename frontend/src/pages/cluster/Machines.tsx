@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Badge, Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Cluster, type JobWorker, type MachineCordon, type ProcessRow, type RayNode, useCordonMachine } from "@/api/deployment";
@@ -102,7 +102,7 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
   if (!("queues" in row)) return null;
   const { active } = row;
   const work = active?.map((job) => (
-    <span key={`${job.name} ${job.started_at}`} className="tag" title={visible(job.name)}>
+    <Badge key={`${job.name} ${job.started_at}`} title={visible(job.name)}>
       {visible(jobName(job.name))}
       {job.started_at && (
         <>
@@ -110,7 +110,7 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
           · <Age at={job.started_at} />
         </>
       )}
-    </span>
+    </Badge>
   ));
   return (
     <>
@@ -132,8 +132,10 @@ function Processes({ processes, proofSeconds, columns }: { processes: Process[];
       <td>
         <StateChip state="running" provenAt={row.confirmed_at} allowedSeconds={proofSeconds} />
       </td>
-      <td className="wide-only num soft">{bytes(row.memory_bytes)}</td>
-      <td className="wide-only soft" colSpan={columns - 3}>
+      <td className="mantine-visible-from-sm soft" data-num>
+        {bytes(row.memory_bytes)}
+      </td>
+      <td className="mantine-visible-from-sm soft" colSpan={columns - 3}>
         started <Age at={row.started_at} suffix=" ago" /> <Doing row={row} />
       </td>
     </tr>
@@ -157,7 +159,7 @@ function reserved({ id, label }: Resource): Column<Place> {
     id === "cpus" || id === "gpus" ? [node[`${id}_used`], node[id]] : [node[`${id}_used_bytes`] ?? 0, node[`${id}_bytes`] ?? 0];
   const format = id === "cpus" || id === "gpus" ? number : bytes;
   return {
-    ...{ id, label, title: "Reserved by actors of Ray", className: "wide-only nowrap" },
+    ...{ id, label, title: "Reserved by actors of Ray", className: "mantine-visible-from-sm nowrap" },
     value: ({ node }) => node && share(...amounts(node)),
     cell: ({ node, host }) => {
       if (!node) return null;
@@ -174,7 +176,7 @@ const COLUMNS: Column<Place>[] = [
     ...{ id: "host", label: "Machine", className: css.process, value: ({ host }: Place) => host },
     cell: ({ host, node }) => (
       <>
-        <b className="anywhere">{visible(host) || "node"}</b> {node?.is_head && <span className="tag">head</span>}
+        <b className="anywhere">{visible(host) || "node"}</b> {node?.is_head && <Badge>head</Badge>}
         {node && (
           <div className="faint tiny mono" title="Ray node ID">
             {node.node.slice(0, 12)}

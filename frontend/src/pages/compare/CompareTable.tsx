@@ -1,4 +1,4 @@
-import { SegmentedControl } from "@mantine/core";
+import { SegmentedControl, VisuallyHidden } from "@mantine/core";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Fragment, type ReactNode } from "react";
@@ -208,25 +208,25 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
         className={css.scroll}
         tableClass={css.table}
         columns={[
-          { label: <span className="unseen">Fact</span>, className: css.fixed },
+          { label: <VisuallyHidden>Fact</VisuallyHidden>, className: css.fixed },
           ...groups.map(({ label, runs }) => ({
             label: (
               <span data-group={label}>
                 {label} <span className="faint tiny">{number(runs.length)}×</span>
               </span>
             ),
-            className: "num",
+            isNumber: true,
           })),
           ...there.map(({ name }) => ({
             label: (
               <>
                 <Swatch look={lineStyleAt(view.places?.get(name) ?? 0)} />{" "}
-                <Link to="/runs/$name" params={{ name }} className="strong">
+                <Link to="/runs/$name" params={{ name }} data-strong>
                   {name}
                 </Link>
               </>
             ),
-            className: "num",
+            isNumber: true,
           })),
         ]}
       >
@@ -236,12 +236,12 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
               {label}
             </th>
             {groups.map((group) => (
-              <td key={`group ${group.label}`} className="num" data-group={group.label}>
+              <td key={`group ${group.label}`} data-num data-group={group.label}>
                 {value && <Mean runs={group.runs} value={value} spread={view.spread} />}
               </td>
             ))}
             {there.map((one) => (
-              <td key={one.name} className="num" data-run={one.name}>
+              <td key={one.name} data-num data-run={one.name}>
                 {cell(one)}
               </td>
             ))}
@@ -265,8 +265,8 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
                 {values.map((value, i) => {
                   const isOther = valueText(value) !== valueText(values[0]);
                   return (
-                    <td key={i} className={`num anywhere ${isOther ? css.other : "soft"}`}>
-                      {isOther && <span className="unseen">differs: </span>}
+                    <td key={i} className={`anywhere ${isOther ? css.other : "soft"}`} data-num>
+                      {isOther && <VisuallyHidden>differs: </VisuallyHidden>}
                       {visible(valueText(value))}
                     </td>
                   );

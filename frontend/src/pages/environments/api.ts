@@ -1,7 +1,7 @@
 /** API queries for the known environments. */
 
-import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
+import { infiniteQueryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, ask, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -30,11 +30,11 @@ export function knownEnvironmentsQuery(q: string, kind: EnvironmentKind | undefi
 }
 
 export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
-  return queryOptions({
-    queryKey: ["known-environments", "one", kind, name],
-    queryFn: () => body(api.GET("/api/v1/environments/detail", { params: { query: { kind, name } } })),
-    refetchInterval: REREAD_MS,
-  });
+  return ask(
+    ["known-environments", "one", kind, name],
+    () => api.GET("/api/v1/environments/detail", { params: { query: { kind, name } } }),
+    { refetchInterval: REREAD_MS },
+  );
 }
 
 /** Probe an environment with one episode of random actions; nothing is stored. */

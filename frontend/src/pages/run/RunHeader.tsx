@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, Menu } from "@mantine/core";
+import { ActionIcon, Badge, Button, Group, Menu, Space } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useRouter } from "@tanstack/react-router";
 import { Ellipsis } from "lucide-react";
@@ -11,7 +11,7 @@ import { ProjectTag, RunChip, useIsProven } from "@/components/chips";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { Age, AppLink, Hint, useNow } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { ErrorState, useCopying, useOutage } from "@/components/panels";
+import { ErrorState, PageTitle, useCopying, useOutage } from "@/components/panels";
 import { policyStep, utc, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/live";
 import { useRun } from "@/pages/run/RunContext";
@@ -214,8 +214,7 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
   const pending = pendingRequest(run, fleet, useIsProven(run, fleet?.confirmed_at));
   return (
     <>
-      <div className={`page-title ${runCss.runTitle}`} data-status={run.status} data-compact={isCompact || undefined}>
-        <h1>{title}</h1>
+      <PageTitle className={runCss.runTitle} title={title} data-status={run.status} data-compact={isCompact || undefined}>
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
         <div className={`${runCss.runFacts} small soft`}>
           {pending && (
@@ -227,9 +226,9 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
           {!isCompact && run.project && <ProjectTag name={run.project} />}
           {!isCompact &&
             run.tags.map((tag) => (
-              <AppLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
+              <Badge key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} component={AppLink}>
                 {visible(tag)}
-              </AppLink>
+              </Badge>
             ))}
           {run.status_reason && (
             <span className={runCss.runReason} title={visible(run.status_reason)}>
@@ -237,7 +236,7 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
             </span>
           )}
         </div>
-        <span className="spacer" />
+        <Space flex={1} />
         <Verbs run={run} title={title} ask={ask}>
           <Menu.Item renderRoot={(props) => <Link to="/compare" search={{ runs: run.name }} {...props} />}>Compare</Menu.Item>
           <CopyLink />
@@ -264,7 +263,7 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
             </span>
           </Menu.Label>
         </Verbs>
-      </div>
+      </PageTitle>
       {dialog && <RunDialog name={dialog} run={run} title={title} onClose={() => setDialog(null)} />}
     </>
   );

@@ -1,3 +1,4 @@
+import { Space } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
 import { AlertChip, RunChip } from "@/components/chips";
@@ -45,7 +46,7 @@ export function AttentionStrip() {
           </span>
         )}
         {error && !summary && <span className="held">Alerts unavailable: {error.detail}</span>}
-        <span className="spacer" />
+        <Space flex={1} />
         {summary && (
           <Link to="/alerts" className="nowrap">
             {open > 0 ? `Alerts: ${number(open)} open` : "Alerts"}

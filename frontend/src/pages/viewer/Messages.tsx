@@ -1,4 +1,4 @@
-import { Button, SegmentedControl, TextInput } from "@mantine/core";
+import { Button, SegmentedControl, Space, TextInput } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
@@ -210,7 +210,7 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
           </Button>
         )}
         <Find root={root} left={messages.reduce((sum, message) => sum + leftOf(message), 0)} />
-        <span className="spacer" />
+        <Space flex={1} />
         <span className="faint tiny">{counted(firstPage.data.total, "message")}</span>
       </div>
       <div ref={root}>

@@ -1,10 +1,10 @@
-import { Button, Slider } from "@mantine/core";
+import { Button, Slider, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 import { type StepCurves, stepsQuery, WINDOW_STEPS } from "@/api/groups";
 import { Chart } from "@/charts/Chart";
 import { KeyHint } from "@/components/inline";
-import { ErrorState, Panel, Panels } from "@/components/panels";
+import { ErrorState, Panel, Panels, TextButton } from "@/components/panels";
 import { number } from "@/format";
 import { Fact } from "@/pages/viewer/Facts";
 import { endBeside, placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";
@@ -49,12 +49,7 @@ export function StepsReader({ run, curves, parts, list, chosen, onChoose }: Prop
     <>
       <Panels>
         {CURVES.map(({ name, of, note }) => (
-          <Panel
-            key={of}
-            title={name}
-            note={[note, curves.is_exact ? "" : "min to max per point"].filter(Boolean).join(", ")}
-            className="span-4"
-          >
+          <Panel key={of} title={name} note={[note, curves.is_exact ? "" : "min to max per point"].filter(Boolean).join(", ")} columns={4}>
             <Chart
               name={`${name} by step`}
               x={curves.step}
@@ -74,14 +69,14 @@ export function StepsReader({ run, curves, parts, list, chosen, onChoose }: Prop
         <ul className={own.parts} aria-label={list.title}>
           {list.parts.map(({ id, first, steps, reward, about, title, link, isCurrent }) => (
             <li key={id} aria-current={isCurrent || undefined}>
-              <button type="button" className="link-button" onClick={() => onChoose(first)}>
-                <span className="unseen">Go to the steps </span>
+              <TextButton onClick={() => onChoose(first)}>
+                <VisuallyHidden>Go to the steps </VisuallyHidden>
                 {first} – {first + steps - 1}
-              </button>
+              </TextButton>
               <span className="anywhere" title={title}>
                 {about}
               </span>
-              <span className="num">
+              <span data-num>
                 {number(reward)} {link}
               </span>
             </li>

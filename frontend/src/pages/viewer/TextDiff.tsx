@@ -1,4 +1,4 @@
-import { Checkbox, NativeSelect, TextInput } from "@mantine/core";
+import { Checkbox, NativeSelect, Space, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -156,7 +156,7 @@ export function TextDiff({ run, left, right, onChange }: Props) {
           )}
           {(one.isCut || other.isCut) && <span className="held"> The answers are longer than the compared text.</span>}
         </p>
-        <span className="spacer" />
+        <Space flex={1} />
         <LinkField onSide={(side) => onChange({ left, right: side })} />
         <Checkbox size="xs" label="Fold equal text" checked={isFolded} onChange={(event) => setIsFolded(event.currentTarget.checked)} />
       </div>

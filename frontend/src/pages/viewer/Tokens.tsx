@@ -1,4 +1,4 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Button, SegmentedControl, Space } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -99,7 +99,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
     <>
       <div className={styles.bar}>
         <ChannelPicker channel={channel} onChannel={onChannel} />
-        <span className="spacer" />
+        <Space flex={1} />
         <Button.Group>
           <Button
             size="compact-sm"

@@ -1,3 +1,4 @@
+import { Paper, Space } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Boundary } from "@/components/panels";
@@ -37,7 +38,7 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
           {title}
         </h2>
         {chips}
-        <span className="spacer" />
+        <Space flex={1} />
         {actions}
       </header>
       {bar && (
@@ -49,9 +50,9 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
         <div className={styles.content}>
           <Boundary part="View">{children}</Boundary>
         </div>
-        <aside className={`panel ${styles.aside}`} aria-label="Details">
+        <Paper className={styles.aside} component="aside" aria-label="Details">
           <Boundary part="Panel">{aside}</Boundary>
-        </aside>
+        </Paper>
       </div>
     </article>
   );

@@ -82,7 +82,7 @@ export function ChangeHistory({ run }: { run: RunDetail }) {
   const { data, error } = changes;
   const events = data?.pages.flatMap((page) => page.results) ?? [];
   return (
-    <Panel title="Changes" note="author, time and reason; newest first" className="span-6">
+    <Panel title="Changes" note="author, time and reason; newest first" columns={6}>
       {error && <ErrorState title="Changes unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[240]} />}
       {data && (

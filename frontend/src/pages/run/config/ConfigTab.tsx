@@ -29,7 +29,7 @@ function Configuration({ run }: { run: RunDetail }) {
     <Panel
       title="Configuration"
       note={run.preset ? `as launched from preset ${run.preset}` : "as launched"}
-      className="span-6"
+      columns={6}
       aside={<Copy text={text} words="Copy as JSON" size="compact-sm" />}
     >
       <Differing run={run} />
@@ -49,7 +49,7 @@ export function ConfigTab() {
   return (
     <Panels>
       {run.kind === "outside" ? (
-        <Panel title="Configuration" className="span-6">
+        <Panel title="Configuration" columns={6}>
           <EmptyState
             title="This run has no stored configuration"
             command={trainerCommand(run, location.origin)}

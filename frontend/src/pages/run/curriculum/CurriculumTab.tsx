@@ -1,4 +1,4 @@
-import { Button, Stack } from "@mantine/core";
+import { Button, Stack, UnstyledButton } from "@mantine/core";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -9,7 +9,7 @@ import { StateChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { Age, AppLink, Hint } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { EmptyState, ErrorState, Guarded, Panel, Skeletons } from "@/components/panels";
+import { EmptyState, ErrorState, Guarded, PANEL_GRID, Panel, Skeletons } from "@/components/panels";
 import { count, counted, number, percent, policyStep, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { RunWall } from "@/pages/run/RunWall";
@@ -44,9 +44,9 @@ const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
     className: css.what,
     cell: ({ name, spec, requires }) => (
       <>
-        <button type="button" className="row-open" data-open onClick={() => onOpen(name)}>
+        <UnstyledButton data-open onClick={() => onOpen(name)}>
           {name}
-        </button>
+        </UnstyledButton>
         <div className="small faint">
           {spec}
           {requires.length > 0 && ` · after ${requires.map(({ lesson }) => lesson).join(", ")}`}
@@ -71,7 +71,7 @@ const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
     id: "share",
     label: "Share",
     title: "Share of tasks",
-    className: "num",
+    isNumber: true,
     value: ({ probability }) => probability,
     cell: ({ probability, weight_factor }) => (
       <>
@@ -84,14 +84,14 @@ const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
     id: "success",
     label: "Success",
     title: "In training, as the strategy uses it",
-    className: "num",
+    isNumber: true,
     value: ({ samples, success }) => (samples > 0 ? success : null),
     cell: ({ samples, success }) => (samples > 0 ? percent(success) : "–"),
   },
   {
     id: "samples",
     label: "Samples",
-    className: "num",
+    isNumber: true,
     value: ({ samples }) => samples,
     cell: ({ samples }) => count(samples),
   },
@@ -144,7 +144,7 @@ function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart
   const { evaluations_open: pending } = curriculum;
   return (
     <Stack gap="md">
-      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className="charts" />
+      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className={PANEL_GRID} />
       <Guarded>
         <Panel
           title="Curriculum"
@@ -174,7 +174,7 @@ function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart
               rows={lessons}
               columns={columns}
               keyOf={({ name }) => name}
-              attributes={({ name }) => ({ "data-row": true, "data-lesson": name, className: "opens" })}
+              attributes={({ name }) => ({ "data-row": true, "data-lesson": name, "data-opens": true })}
             />
           )}
         </Panel>

@@ -1,4 +1,4 @@
-import { Button, Group, NumberInput, Radio, Stack } from "@mantine/core";
+import { Button, Group, NumberInput, Radio, Stack, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -9,7 +9,7 @@ import { DataTable } from "@/components/DataTable";
 import { ReasonDialog, SideSheet } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
 import { Age } from "@/components/inline";
-import { ErrorState } from "@/components/panels";
+import { ErrorState, PANEL_GRID } from "@/components/panels";
 import { Table } from "@/components/Table";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
@@ -155,13 +155,13 @@ function ManualControl({ lesson }: { lesson: LessonRow }) {
 
 function Samples({ samples, label }: { samples: EvaluationRow["samples"]; label: string }) {
   return (
-    <Table label={label} role="group" columns={["Prompt", "Answer", { label: "Reward", className: "num" }, "Correct"]}>
+    <Table label={label} role="group" columns={["Prompt", "Answer", { label: "Reward", isNumber: true }, "Correct"]}>
       {samples.map((sample, at) => (
         // Rows have no key but their index.
         <tr key={at}>
           <td className={css.answer}>{visible(sample.prompt)}</td>
           <td className={css.answer}>{visible(sample.response)}</td>
-          <td className="num">{number(sample.reward)}</td>
+          <td data-num>{number(sample.reward)}</td>
           <td>{sample.is_correct ? "yes" : "no"}</td>
         </tr>
       ))}
@@ -261,9 +261,9 @@ function Evaluations({ rows, chosen, onChoose }: EvaluationsProps) {
           id: "version",
           label: "Version",
           cell: (row) => (
-            <button type="button" className="row-open" data-open onClick={() => onChoose(row.id)}>
+            <UnstyledButton data-open onClick={() => onChoose(row.id)}>
               {hasEpochs && `epoch ${row.epoch}, `}version {versionOf(row)}
-            </button>
+            </UnstyledButton>
           ),
         },
         { id: "success", label: "Success", cell: resultText },
@@ -326,7 +326,7 @@ export default function LessonDrawer({ lesson, evaluation, revision, onChoose, o
     <SideSheet onClose={onClose} size="xl" title={`Lesson ${lesson.name}`}>
       <p className="soft">{visible(lesson.reason)}</p>
       <ManualControl lesson={lesson} />
-      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className="charts" />
+      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className={PANEL_GRID} />
       <p className="small faint">Only full evaluations affect the curriculum; micro-evaluations are informational.</p>
       <TrainingFacts lesson={lesson} />
       {error ? (

@@ -1,7 +1,7 @@
 /** API queries and mutations for the lessons of a language run: status, transitions, evaluations. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
+import { api, ask, body } from "@/api/client";
 import type { LessonRow } from "@/api/types";
 
 const ROWS = 200;
@@ -10,9 +10,7 @@ const LOOK_AGAIN_MS = 15_000;
 
 /** The lessons at a revision of the curriculum. */
 export function lessonsQuery(run: string, revision: number) {
-  return queryOptions({
-    queryKey: ["lessons", run, revision],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/lessons", { params: { path: { run } } })),
+  return ask(["lessons", run, revision], () => api.GET("/api/v1/runs/{run}/lessons", { params: { path: { run } } }), {
     placeholderData: (shown) => shown,
     refetchInterval: LOOK_AGAIN_MS,
     gcTime: 10_000,
@@ -46,10 +44,9 @@ export function evaluationsQuery(run: string, lesson: string, revision: number) 
 
 /** One evaluation with its answers; immutable once finished. */
 export function evaluationQuery(run: string, evaluation: string) {
-  return queryOptions({
-    queryKey: ["evaluation", run, evaluation],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/evaluations/{evaluation}", { params: { path: { run, evaluation } } })),
-  });
+  return ask(["evaluation", run, evaluation], () =>
+    api.GET("/api/v1/runs/{run}/evaluations/{evaluation}", { params: { path: { run, evaluation } } }),
+  );
 }
 
 /** Micro-evaluations of a lesson, newest first. */

@@ -1,11 +1,11 @@
-import { Button, NumberInput } from "@mantine/core";
+import { Button, NumberInput, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { arrivalsQuery, BESIDE_MS, environmentsQuery, ledgerQuery, mixingQuery, useConnect, useMute, useReweigh } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { EnvironmentRow, RunDetail } from "@/api/types";
-import { Chip } from "@/components/chips";
+import { Chip, ChipAge } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
@@ -158,9 +158,9 @@ function State({ environment, hold }: { environment: EnvironmentRow; hold: Hold 
   return (
     <Chip tone={tone} sign={sign}>
       {label}
-      <span className="chip-age">
-        · <Age at={environment.last_seen_at} suffix=" ago" />
-      </span>
+      <ChipAge>
+        <Age at={environment.last_seen_at} suffix=" ago" />
+      </ChipAge>
     </Chip>
   );
 }
@@ -224,7 +224,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
         ),
     },
     {
-      ...{ label: "Weight", className: "num", value: ({ environment }) => environment?.weight },
+      ...{ label: "Weight", isNumber: true, value: ({ environment }) => environment?.weight },
       cell: ({ environment, name }) =>
         environment ? (
           <Button
@@ -241,7 +241,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
         ),
     },
     {
-      ...{ id: "share", label: headed("Share", "of target"), className: "num", value: ({ mixing }) => mixing?.realised },
+      ...{ id: "share", label: headed("Share", "of target"), isNumber: true, value: ({ mixing }) => mixing?.realised },
       title: "Share of the batches, and the share by weight",
       cell: ({ mixing }) =>
         mixing ? (
@@ -254,7 +254,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
         ),
     },
     {
-      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), className: "num" },
+      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), isNumber: true },
       value: (view) => view.perSecond,
       cell: (view) => (
         <span data-rate title={view.pushedAt ? "Over the last minute, or less at very high rates" : "None in the last minute"}>
@@ -269,7 +269,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
       ),
     },
     {
-      ...{ id: "queued", label: headed("Queued", unit), className: "num", value: (view) => view.queued },
+      ...{ id: "queued", label: headed("Queued", unit), isNumber: true, value: (view) => view.queued },
       cell: (view) => (
         <span data-queued={view.queued}>
           {number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span>
@@ -277,7 +277,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
       ),
     },
     {
-      ...{ id: "served", label: headed("Served", unit), className: "num", value: (view) => view.served },
+      ...{ id: "served", label: headed("Served", unit), isNumber: true, value: (view) => view.served },
       cell: (view) => number(view.served),
     },
     {
@@ -291,7 +291,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
       ),
     },
     {
-      ...{ id: "actions", label: <span className="unseen">Actions</span>, className: css.stacked },
+      ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, className: css.stacked },
       cell: ({ environment, name }) =>
         environment &&
         ([environment.connected ? "disconnect" : "reconnect", environment.muted ? "unmute" : "mute"] as const).map((verb) => (

@@ -95,7 +95,6 @@ function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDeta
           {!isOver(run.status) && <FleetSize run={run} workers={workers} />}
         </>
       }
-      className="span-12"
     >
       {log && <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />}
       {workers.length === 0 ? (

@@ -1,8 +1,8 @@
 /** API queries for fleet logs and episode recordings. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
-import type { FleetLog, RecordingRow } from "@/api/types";
+import { api, ask, body } from "@/api/client";
+import type { RecordingRow } from "@/api/types";
 
 /** A worker and one of its env slots. A null worker is the manager or any worker; a null slot is any slot. */
 export type FleetPlace = { worker: number | null; slot: number | null };
@@ -13,13 +13,11 @@ const SETTLED_MS = 20_000;
 
 export function logQuery(run: string, { worker, slot }: FleetPlace, lines: number, follows: boolean) {
   const query = { worker: worker ?? undefined, slot: slot ?? undefined, lines };
-  return queryOptions({
-    queryKey: ["fleet-log", run, worker, slot, lines],
-    queryFn: (): Promise<FleetLog> => body(api.GET("/api/v1/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
-    refetchInterval: follows ? FOLLOW_MS : false,
-    placeholderData: (shown) => shown,
-    retry: false,
-  });
+  return ask(
+    ["fleet-log", run, worker, slot, lines],
+    () => api.GET("/api/v1/runs/{run}/fleet/logs", { params: { path: { run }, query } }),
+    { refetchInterval: follows ? FOLLOW_MS : false, placeholderData: (shown) => shown, retry: false },
+  );
 }
 
 /** Whether the list contains recordings that are still in progress. */

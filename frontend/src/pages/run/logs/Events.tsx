@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { RunEvent } from "@/api/types";
 import { Hint, LongText } from "@/components/inline";
-import { EmptyState, Panel } from "@/components/panels";
+import { EmptyState, Panel, TextButton } from "@/components/panels";
 import { clock, utc, visible } from "@/format";
 import { type Folded, fold } from "@/pages/run/logs/folding";
 import { useRun } from "@/pages/run/RunContext";
@@ -46,9 +46,9 @@ function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeav
     <p className="small soft" role="status">
       {isFound ? "Marked: the last event at" : "No event known before"} {clock(at)}. Logs open at this time as well.{" "}
       {onLeave && (
-        <button type="button" className={`link-button ${runCss.more}`} onClick={onLeave}>
+        <TextButton className={runCss.more} onClick={onLeave}>
           Clear
-        </button>
+        </TextButton>
       )}
     </p>
   );
@@ -69,7 +69,7 @@ export function Events({ events, at, onLeave }: Props) {
   const marked = at === undefined ? -1 : folded.findIndex(({ firstAt }) => Date.parse(firstAt) <= at);
   const all = isLong || marked >= SHOWN;
   return (
-    <Panel title="Events" note={events.length > 0 ? "newest first" : undefined} className="span-12">
+    <Panel title="Events" note={events.length > 0 ? "newest first" : undefined}>
       {at !== undefined && events.length > 0 && <Moment at={at} isFound={marked >= 0} onLeave={onLeave} />}
       {events.length === 0 ? (
         <EmptyState title="No events yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
@@ -82,9 +82,9 @@ export function Events({ events, at, onLeave }: Props) {
           ))}
           {folded.length > SHOWN && !all && (
             <li>
-              <button type="button" className={`link-button ${runCss.more}`} onClick={() => setLong(true)}>
+              <TextButton className={runCss.more} onClick={() => setLong(true)}>
                 Show all {folded.length}
-              </button>
+              </TextButton>
             </li>
           )}
         </ol>

@@ -21,7 +21,7 @@ export function LogsTab() {
   return (
     <Panels>
       {run.kind !== "outside" && (
-        <Panel title="Fleet logs" note="read from their nodes on demand" className="span-12">
+        <Panel title="Fleet logs" note="read from their nodes on demand">
           <div className={logCss.logPlaces}>
             <Button size="compact-sm" variant="default" onClick={() => open("manager")}>
               Manager

@@ -1,4 +1,4 @@
-import { Button, TextInput } from "@mantine/core";
+import { Button, Center, Paper, TextInput } from "@mantine/core";
 import { useCallbackRef, useDebouncedCallback } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
@@ -21,7 +21,6 @@ import { amountOf, useWallView } from "@/wall/useWallView";
 import { Views } from "@/wall/Views";
 import { pickedOf, runsOf, UNPICKED } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
-import wallCss from "@/wall/wall.module.css";
 import classes from "./metrics.module.css";
 
 const MarksDrawer = onDemand(() => import("./MarksDrawer"), "default");
@@ -37,7 +36,7 @@ const NO_NAMES: string[] = [];
 /** The panel of a metric with its title; added panels take the whole width. */
 function specOf(text: string, kind: RunDetail["kind"]): PanelSpec {
   const spec = panelOf(text);
-  if (spec.source.kind !== "metric") return { ...spec, height: 260, className: wallCss.wide };
+  if (spec.source.kind !== "metric") return { ...spec, height: 260, columns: 12 };
   const title = titleOf([kind], text);
   return title === undefined ? spec : { ...spec, title, note: visible(text) };
 }
@@ -84,11 +83,11 @@ export function MetricsTab() {
   if (names.length === 0) {
     const command = `curl -X POST ${location.origin}/api/v1/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
-      <div className="panel">
+      <Paper>
         <EmptyState title="No metrics yet" guide="start/trainer" command={command} needs={{ scope: "trainer", run: run.name }}>
           Trainers log metrics by step; each name becomes a chart.
         </EmptyState>
-      </div>
+      </Paper>
     );
   }
   const picked = pickedOf(search);
@@ -155,11 +154,11 @@ export function MetricsTab() {
         <Wall panels={panels} view={wallView} chosen={charts} onToggle={onToggle} />
       </div>
       {found.length > pages * PANELS_A_PAGE && (
-        <div className="table-foot">
+        <Center p="xs">
           <Button size="compact-sm" variant="default" onClick={() => setPages(pages + 1)}>
             Show more of {number(found.length)}
           </Button>
-        </div>
+        </Center>
       )}
     </section>
   );

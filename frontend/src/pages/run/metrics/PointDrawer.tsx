@@ -1,10 +1,10 @@
 /** The context of a point of a chart. */
 
-import { Button, TextInput } from "@mantine/core";
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { Badge, Button, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, body } from "@/api/client";
+import { api, ask } from "@/api/client";
 import type { components } from "@/api/schema";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { MetricAxis, RunDetail } from "@/api/types";
@@ -12,6 +12,7 @@ import { SideSheet } from "@/components/Dialog";
 import factsCss from "@/components/facts.module.css";
 import { Age, Moment } from "@/components/inline";
 import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
+import { TABLE } from "@/components/Table";
 import { clock, elapsed, number, policyStep, versionName, visible } from "@/format";
 import { useAnnotate } from "@/pages/run/marks";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
@@ -32,9 +33,7 @@ export function pointDetailsQuery(run: string, { name, axis, from, to }: PointRa
   const isElapsed = axis === "elapsed";
   const slack = isElapsed || axis === "time" ? ROUNDED_SECONDS : 0;
   const query = { name, x: axis, from: Math.max(isElapsed ? -Infinity : 0, from - slack), to: to + slack };
-  return queryOptions({
-    queryKey: ["metric-point", run, query],
-    queryFn: (): Promise<PointDetails> => body(api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } })),
+  return ask(["metric-point", run, query], () => api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } }), {
     retry: false,
   });
 }
@@ -67,7 +66,7 @@ export function AnnotatePoint({ run, details }: { run: string; details: PointDet
         onChange={(event) => setText(event.currentTarget.value)}
       />
       <Button
-        className="beside-box"
+        mt="1.3rem"
         type="submit"
         size="xs"
         variant="default"
@@ -133,14 +132,14 @@ function Worst({ run, batches }: { run: RunDetail; batches: PointBatch[] }) {
     <>
       <h3>{isGroups ? "Lowest scores" : "Lowest returns"}</h3>
       {!isGroups && data.length >= MOST_OF_BATCHES && <p className="faint small">Of the newest {MOST_OF_BATCHES} fragments.</p>}
-      <table className="table" aria-label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}>
+      <table className={TABLE} aria-label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}>
         <thead>
           <tr>
             <th scope="col">{isGroups ? "Prompt → answer" : "Slot · fragment"}</th>
-            <th scope="col" className="num">
+            <th scope="col" data-num>
               {isGroups ? "Score" : "Return"}
             </th>
-            <th scope="col" className="num">
+            <th scope="col" data-num>
               Weights
             </th>
           </tr>
@@ -151,8 +150,8 @@ function Worst({ run, batches }: { run: RunDetail; batches: PointBatch[] }) {
               <td className={classes.texts}>
                 <SampleTitle sample={sample} list={list} />
               </td>
-              <td className="num">{number(sample.score)}</td>
-              <td className="num">{policyStep(sample.policy_step)}</td>
+              <td data-num>{number(sample.score)}</td>
+              <td data-num>{policyStep(sample.policy_step)}</td>
             </tr>
           ))}
         </tbody>
@@ -207,11 +206,7 @@ function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
               batch {number(batch.ordinal)}
             </Link>
             <BatchChip batch={batch} />
-            {batch.with_trainer && (
-              <span className="tag" title="Held by a trainer in the time range of this point">
-                active
-              </span>
-            )}
+            {batch.with_trainer && <Badge title="Held by a trainer in the time range of this point">active</Badge>}
             <span className="faint small">
               leased <Moment at={batch.leased_at} />
               {batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {versionName(batch.epoch, batch.policy_step)}

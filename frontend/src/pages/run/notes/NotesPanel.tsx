@@ -1,8 +1,8 @@
 import { Alert, Box, Button, Group, Textarea } from "@mantine/core";
 import { useSessionStorage } from "@mantine/hooks";
-import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
-import { api, body } from "@/api/client";
+import { api, ask, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
@@ -19,11 +19,7 @@ const Markdown = onDemand(() => import("@/components/Markdown"), "default");
 const LETTERS_AT_MOST = 20_000;
 
 const notesQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["notes", run],
-    queryFn: (): Promise<Notes> => body(api.GET("/api/v1/runs/{run}/notes", { params: { path: { run } } })),
-    staleTime: 5_000,
-  });
+  ask(["notes", run], () => api.GET("/api/v1/runs/{run}/notes", { params: { path: { run } } }), { staleTime: 5_000 });
 
 const nameOf = (author: string) => visible(author.replace(/^user:/, ""));
 

@@ -1,3 +1,4 @@
+import { Paper } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery } from "@/api/alerts";
@@ -23,7 +24,7 @@ const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
 function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   if (rows.length === 0) return null;
   return (
-    <section className={`panel span-12 ${classes.alerts}`} aria-label="Alerts of this run">
+    <Paper className={classes.alerts} component="section" aria-label="Alerts of this run">
       <ul>
         {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
           <li key={alert.id} data-alert-id={alert.id}>
@@ -42,7 +43,7 @@ function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
           All alerts of this run
         </Link>
       )}
-    </section>
+    </Paper>
   );
 }
 
@@ -62,7 +63,7 @@ export function OverviewTab() {
       <OverviewCharts />
       <Panels className={classes.rest}>
         <Ledger run={run} ledger={ledger} />
-        <div className={`span-12 ${classes.notes}`}>
+        <div className={classes.notes}>
           <NotesPanel run={run.name} events={events} />
         </div>
         <Newest run={run} />

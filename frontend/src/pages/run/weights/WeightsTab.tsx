@@ -1,4 +1,4 @@
-import { Button, Group, NativeSelect } from "@mantine/core";
+import { Button, Group, NativeSelect, VisuallyHidden } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -115,7 +115,7 @@ function Applied({ run, orders, workers }: { run: string; orders: WeightsCommand
   if (there === 0) return <p className="small soft">No workers at present; new workers load version {policyStep(orders.acting_step)}.</p>;
   return (
     <p className="small" role="status" data-applied={`${done}/${there}`}>
-      <b className="num">
+      <b data-num>
         {number(done)} of {number(there)}
       </b>{" "}
       {there === 1 ? "worker uses" : "workers use"} version {policyStep(orders.acting_step)}
@@ -146,7 +146,6 @@ function Orders({ run, orders, versions, workers }: OrdersProps) {
     <Panel
       title="Active weights"
       note={run.max_staleness === null ? "no staleness limit" : `staleness limit: ${counted(run.max_staleness, "version")}`}
-      className="span-12"
     >
       <p data-pinned={isPinned || undefined}>
         {isPinned && (
@@ -198,9 +197,9 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
   const isOfRun = ({ epoch }: PolicyVersionRow) => epoch === run.epoch;
   const isBack = (version: PolicyVersionRow) => isHeldBack(version, orders, run.epoch);
   return [
-    { label: "Version", className: "num", cell: ({ epoch, step }) => <b>{versionName(epoch, step)}</b> },
+    { label: "Version", isNumber: true, cell: ({ epoch, step }) => <b>{versionName(epoch, step)}</b> },
     {
-      ...{ id: "current", label: <span className="unseen">Current</span>, className: "nowrap" },
+      ...{ id: "current", label: <VisuallyHidden>Current</VisuallyHidden>, className: "nowrap" },
       cell: (version) => (
         <>
           {isOfRun(version) && version.step === run.policy_step && (
@@ -218,20 +217,20 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
       ),
     },
     {
-      ...{ label: "Published", className: "num", value: ({ published_at }) => published_at },
+      ...{ label: "Published", isNumber: true, value: ({ published_at }) => published_at },
       cell: ({ published_at }) => <Age at={published_at} suffix=" ago" />,
     },
-    { label: "Size", className: "num", value: (version) => version.size_bytes, cell: ({ size_bytes }) => bytes(size_bytes) },
+    { label: "Size", isNumber: true, value: (version) => version.size_bytes, cell: ({ size_bytes }) => bytes(size_bytes) },
     { label: "Trainer", className: "nowrap", value: ({ trainer }) => trainer },
     {
-      ...{ label: "Workers", className: "num", title: "Workers that have loaded the version, of those that reported it" },
+      ...{ label: "Workers", isNumber: true, title: "Workers that have loaded the version, of those that reported it" },
       cell: (version) => {
         const { loaded, reported } = deliveryOf(version, deliveries);
         return reported === 0 ? "–" : `${loaded} of ${reported}`;
       },
     },
     {
-      ...{ label: "Slowest", className: "num nowrap", title: "From publication until the last worker has loaded the version" },
+      ...{ label: "Slowest", className: "nowrap", isNumber: true, title: "From publication until the last worker has loaded the version" },
       cell: (version) => {
         const { slowest, seconds } = deliveryOf(version, deliveries);
         if (seconds !== null && seconds < REPORT_SECONDS) return "< 1 s";
@@ -243,9 +242,9 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
 
 const REPLICAS: Column<Replica>[] = [
   { label: "Address", className: "nowrap", value: ({ address }) => address },
-  { label: "Version", className: "num", cell: ({ version }) => (version ? versionName(...version) : "–") },
+  { label: "Version", isNumber: true, cell: ({ version }) => (version ? versionName(...version) : "–") },
   {
-    ...{ label: "Last contact", className: "num", value: ({ contactAt }) => contactAt },
+    ...{ label: "Last contact", isNumber: true, value: ({ contactAt }) => contactAt },
     cell: ({ contactAt }) => (contactAt ? <Age at={contactAt} suffix=" ago" /> : "–"),
   },
   { label: "Problem", value: ({ error }) => error },
@@ -276,7 +275,7 @@ export function WeightsTab() {
     <Panels>
       {read.error && <ErrorState title="Weight orders unavailable" error={read.error} />}
       {orders && <Orders run={run} orders={orders} versions={versions ?? []} workers={workers} />}
-      <Panel title="Versions" note="newest first" className="span-12">
+      <Panel title="Versions" note="newest first">
         <DataTable
           label="Versions, newest first"
           className={css.versions}
@@ -302,7 +301,7 @@ export function WeightsTab() {
         />
       </Panel>
       {replicas.length > 0 && (
-        <Panel title="Inference engines" note="as the workers last reached them" className="span-12">
+        <Panel title="Inference engines" note="as the workers last reached them">
           <DataTable
             label="Inference engines"
             rows={replicas}

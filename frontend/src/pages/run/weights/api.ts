@@ -1,7 +1,7 @@
 /** API queries and mutations for published weights and their distribution to workers. */
 
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
+import { api, ask, body } from "@/api/client";
 import type { PolicyVersionRow, WeightSyncRow } from "@/api/types";
 
 /** Minimum interval between reads of lists, however many weight events arrive. */
@@ -44,10 +44,7 @@ export function deliveriesQuery(run: string) {
 
 /** The version that workers should use, and the orders about it. */
 export function ordersQuery(run: string) {
-  return queryOptions({
-    queryKey: ["weights-orders", run],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/weights/commands", { params: { path: { run } } })),
-  });
+  return ask(["weights-orders", run], () => api.GET("/api/v1/runs/{run}/weights/commands", { params: { path: { run } } }));
 }
 
 export type WeightsCommand = {
