@@ -20,6 +20,7 @@ export function Chip({ tone, sign, component, ...rest }: Props) {
       {...{ size: "lg", radius: "xl", fw: 600, fz: "sm", color: tone, "data-tone": tone }}
       component={component ?? "span"}
       leftSection={<span aria-hidden="true">{sign}</span>}
+      styles={{ root: { fontSize: "var(--mantine-font-size-sm)" }, label: { whiteSpace: "nowrap" } }}
       {...(rest as object)}
     />
   );

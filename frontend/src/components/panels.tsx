@@ -60,7 +60,7 @@ export function useCopying(): { isSaid: boolean; copy: (text: string) => void } 
 export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyProps) {
   const { isSaid, copy } = useCopying();
   return (
-    <Button size={size} variant="default" aria-label={isSaid ? undefined : label} onClick={() => copy(text)}>
+    <Button size={size} variant="default" flex="none" aria-label={isSaid ? undefined : label} onClick={() => copy(text)}>
       {isSaid ? "Copied" : words}
     </Button>
   );

@@ -54,9 +54,21 @@ type PlaceProps = { label: string; icon: LucideIcon; active?: boolean; to?: Main
 function Place({ label, icon: Icon, active, ...address }: PlaceProps) {
   return (
     <NavLink
-      {...(address.to ? { component: Link } : {})}
+      {...(address.to ? { component: Link, activeOptions: { exact: true } } : {})}
       {...address}
-      {...{ active, label, title: label, "aria-label": label, color: "quiet", py: 6, px: "sm", bdrs: "md", noWrap: true }}
+      {...{
+        active,
+        label,
+        title: label,
+        "aria-label": label,
+        color: "quiet",
+        c: active ? "var(--ink)" : "soft",
+        fw: active ? 600 : undefined,
+        py: 6,
+        px: "sm",
+        bdrs: "md",
+        noWrap: true,
+      }}
       leftSection={<Icon size={17} strokeWidth={1.8} aria-hidden="true" />}
     />
   );

@@ -86,7 +86,16 @@ export const theme = createTheme({
     Paper: { defaultProps: { withBorder: true }, styles: { root: { "--paper-border-color": "var(--line)", minWidth: 0 } } },
     Badge: {
       defaultProps: { variant: "light", color: "quiet", size: "sm", radius: "sm", tt: "none", fw: 400 },
-      styles: { root: { fontSize: "var(--mantine-font-size-xs)", letterSpacing: 0 } },
+      styles: {
+        root: {
+          fontSize: "var(--mantine-font-size-xs)",
+          letterSpacing: 0,
+          height: "auto",
+          minHeight: "var(--badge-height)",
+          overflow: "visible",
+        },
+        label: { overflow: "visible", whiteSpace: "normal", overflowWrap: "break-word" },
+      },
     },
   },
 });

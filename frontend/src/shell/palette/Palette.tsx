@@ -93,6 +93,7 @@ function Option({ command, id, isActive, aside, onHover, onPick }: OptionProps) 
       aria-selected={isActive}
       active={isActive}
       color="quiet"
+      c="var(--ink)"
       label={visible(command.title)}
       description={command.note && visible(command.note)}
       rightSection={command.keys ? <Kbd size="xs">{command.keys.join(" ")}</Kbd> : <Text size="xs">{aside}</Text>}
