@@ -1,6 +1,6 @@
 /** Format numbers, ages and times consistently on every screen. */
 
-import { preferences } from "@/preferences";
+import { chosenZone } from "@/preferences";
 
 const NOTHING = "–";
 
@@ -114,7 +114,7 @@ export function ageSeconds(iso: string | null | undefined, nowMs: number): numbe
 }
 
 /** The user's time zone; undefined for the browser's. */
-export const timeZone = (): string | undefined => (preferences().time === "utc" ? "UTC" : undefined);
+export const timeZone = (): string | undefined => (chosenZone() === "utc" ? "UTC" : undefined);
 
 /** A time as ISO text or in Unix milliseconds. */
 export type Time = string | number | null | undefined;

@@ -257,10 +257,10 @@ def test_charts_share_one_zoom(signed_in: Page, measured: Server) -> None:
     expect(page).to_have_url(re.compile(r"from=\d+.*to=\d+"))
     for metric in ("loss", "entropy"):
         overlay(page, metric).scroll_into_view_if_needed()
-        points = overlay(page, metric).locator(".chart")
+        points = overlay(page, metric).locator("[data-points]")
         expect(points).to_have_attribute("data-points", re.compile("^1[0-9][0-9]$|^9[0-9]$"))
     page.get_by_role("button", name="Reset zoom").click()
-    expect(overlay(page, "loss").locator(".chart")).to_have_attribute("data-points", str(STEPS))
+    expect(overlay(page, "loss").locator("[data-points]")).to_have_attribute("data-points", str(STEPS))
 
 
 def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Server) -> None:

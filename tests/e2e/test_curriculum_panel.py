@@ -198,7 +198,7 @@ def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
     signed_in: Page, token: str
 ) -> None:
     signed_in.goto(f"/runs/{NAME}")
-    expect(signed_in.locator("dl.figures")).to_contain_text("Episodes per second")
+    expect(signed_in.locator("dl:has([data-figure])")).to_contain_text("Episodes per second")
     expect(signed_in.get_by_role("region", name="Answer length")).to_contain_text("tokens")
 
     open_tab(signed_in, "Samples")

@@ -94,7 +94,7 @@ def test_the_exported_file_contains_the_drawn_data_and_its_spike(
     rows = download.value.path().read_text().splitlines()
 
     assert rows[0] == "run,name,step,last,min,max,mean,count,gaps"
-    points = int(loss.locator(".chart").get_attribute("data-points") or 0)
+    points = int(loss.locator("[data-points]").get_attribute("data-points") or 0)
     assert len(rows) - 1 == points <= 600
     assert max(float(row.split(",")[5]) for row in rows[1:]) == 99.0
     assert sum(int(row.split(",")[7]) for row in rows[1:]) == STEPS
@@ -225,7 +225,7 @@ def test_an_annotation_of_a_point_is_shown_in_charts_and_links_to_logs(
     drawer.get_by_role("button", name="Add annotation").click()
     marked = page.get_by_role("button", name="Annotations (1)")
     expect(marked).to_be_visible()
-    expect(card(page, "train/loss").locator(".chart")).to_have_attribute(
+    expect(card(page, "train/loss").locator("[data-points]")).to_have_attribute(
         "data-marks", re.compile("^[1-9]")
     )
     drawer.get_by_role("link", name="Events and logs at this time").click()

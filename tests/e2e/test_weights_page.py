@@ -23,7 +23,7 @@ pytestmark = [
 WATCH = r"""() => {
     window.samples = [];
     const note = () => {
-        const panel = document.querySelector(".panel[aria-label='Active weights']");
+        const panel = document.querySelector("section[aria-label='Active weights']");
         const newest = Number(panel.textContent.match(/newest version, (\d+)/)?.[1]);
         const listed = Number(document.querySelector("[data-version]")?.dataset.version);
         const used = Number(panel.textContent.match(/workers? uses? version (\d+)/)?.[1]);

@@ -12,7 +12,6 @@ export type RunEvent = Schemas["Event"];
 export type FleetPart = Schemas["FleetState"];
 export type WorkerRow = Schemas["WorkerState"];
 export type SlotReport = Schemas["SlotState"];
-export type FleetLog = Schemas["FleetLog"];
 export type RecordingRow = Schemas["RecordingRow"];
 export type EpisodeRow = Schemas["EpisodeRow"];
 export type LessonRow = Schemas["LessonRow"];

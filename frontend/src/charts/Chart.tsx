@@ -1,7 +1,7 @@
 /** The chart component: legend, ends of the axes, and the uPlot instance. */
 
 import "uplot/dist/uPlot.min.css";
-import { Center, Group, NumberInput, Select, UnstyledButton, useComputedColorScheme } from "@mantine/core";
+import { Center, Group, NumberInput, Select, UnstyledButton, useComputedColorScheme, VisuallyHidden } from "@mantine/core";
 import { useDebouncedCallback, useElementSize, useMergedRef } from "@mantine/hooks";
 import {
   type ComponentProps,
@@ -29,6 +29,7 @@ import { Dialog } from "@/components/Dialog";
 import { counted, number } from "@/format";
 import { SharingContext } from "@/share/focus";
 import { chartOf, chartTarget } from "@/share/share";
+import css from "./chart.module.css";
 
 const HINT = "Click to hide or show; Shift and click, or Shift and Enter, to show it alone";
 
@@ -48,7 +49,7 @@ export function LegendEntry({ look, entry, entries, hidden, children, ...rest }:
     hidden.change(event.shiftKey ? isolated(entries, hidden.value, entry) : toggled(hidden.value, entry));
   return (
     <UnstyledButton
-      className="chart-entry"
+      className={css.entry}
       aria-pressed={!hidden.value.includes(entry)}
       title={`${styleText(look)}. ${HINT}`}
       onClick={change}
@@ -88,8 +89,8 @@ export function Legend({ lines, hidden, band }: LegendProps) {
         </LegendEntry>
       ))}
       {band && (
-        <span className="chart-entry">
-          <span className="chart-band" aria-hidden="true" />
+        <span className={css.entry}>
+          <span className={`${css.swatch} ${css.band}`} aria-hidden="true" />
           <span>{band}</span>
         </span>
       )}
@@ -367,11 +368,11 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
     plot.current?.setCursor(at === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(at, "x"), top: 1 });
   };
   return (
-    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-target={target}>
-      <div className="chart-plot">
+    <div className={css.box} data-pickable={chart.onPick ? true : undefined} data-target={target}>
+      <div className={css.plot}>
         <div
           ref={place}
-          className="chart"
+          className={css.chart}
           style={{ height }}
           role="img"
           aria-label={summary(chart)}
@@ -408,9 +409,7 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
       )}
       {left > 0 && <p className="tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
       {hasLegend && (x.length > 0 || chart.isLegendKept) && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
-      <span className="unseen" aria-live="polite">
-        {announcement}
-      </span>
+      <VisuallyHidden aria-live="polite">{announcement}</VisuallyHidden>
     </div>
   );
 }

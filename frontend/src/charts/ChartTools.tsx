@@ -11,6 +11,7 @@ import { csvText, sheetOf } from "@/charts/sheet";
 import { type Column, DataTable } from "@/components/DataTable";
 import { Dialog } from "@/components/Dialog";
 import { clock, number, utc } from "@/format";
+import css from "./chart.module.css";
 
 const ROWS_A_PAGE = 100;
 
@@ -71,7 +72,7 @@ export function ChartTools({ chart, plot, look, onLook, hidden, lastIndex, onLin
   );
   return (
     <>
-      <div className="chart-menu" data-open={isOpen || undefined}>
+      <div className={css.menu} data-open={isOpen || undefined}>
         {!look.isLarge && (
           <ActionIcon {...icon} aria-label={`Enlarge ${name}`} title="Enlarge; axes" onClick={() => onLook({ isLarge: true })}>
             <Maximize2 size={14} aria-hidden="true" />

@@ -1,6 +1,6 @@
 /** Points of a chart: the values under the cursor, and their choice. */
 
-import { Text } from "@mantine/core";
+import { Group, Paper, Space, Text } from "@mantine/core";
 import { useState } from "react";
 import type uPlot from "uplot";
 import { Swatch } from "@/charts/lineStyles";
@@ -8,6 +8,7 @@ import { type ChartProps, MANY_LINES, type Mark } from "@/charts/model";
 import { momentName } from "@/charts/plot";
 import { valueAt } from "@/charts/sheet";
 import { elapsed, number, timeZone, visible } from "@/format";
+import css from "./chart.module.css";
 
 /** A second click within this time is a double click, which zooms out. */
 const DOUBLE_CLICK_MS = 220;
@@ -45,7 +46,7 @@ export function PointKeys({ name, points, textOf, onMove, onChoose }: Props) {
   return (
     <input
       type="range"
-      className="chart-keys"
+      className={css.keys}
       min={0}
       max={points - 1}
       value={at}
@@ -82,7 +83,7 @@ export function TipBox({ tip, chart, width, nearest }: TipBoxProps) {
   const rows = lines.map((line) => ({ line, value: valueAt(line.values, tip.index), isNearest: line.label === nearest }));
   if (lines.length > MANY_LINES) rows.sort((a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity));
   return (
-    <div className="chart-tip" style={{ top: 8, ...side }} aria-hidden="true">
+    <Paper shadow="md" px="xs" py={6} fz="xs" className={css.tip} style={{ top: 8, ...side }} aria-hidden="true">
       <div className="faint">{placeName(chart, place)}</div>
       {tip.marks?.map((mark) => (
         <Text key={`${mark.x} ${mark.text}`} fz="xs" c="var(--accent)" maw="16rem" className="anywhere" style={{ whiteSpace: "normal" }}>
@@ -90,17 +91,18 @@ export function TipBox({ tip, chart, width, nearest }: TipBoxProps) {
         </Text>
       ))}
       {rows.map(({ line, value, isNearest }) => (
-        <div key={line.label} className="chart-tip-row" data-nearest={isNearest || undefined}>
+        <Group key={line.label} gap="xs" wrap="nowrap" fw={isNearest ? 600 : undefined} data-nearest={isNearest || undefined}>
           <Swatch look={line} />
           <span>{line.label}</span>
+          <Space flex={1} />
           <b>{number(value)}</b>
-        </div>
+        </Group>
       ))}
       {band && (
         <div className="faint">
           {band.label} {number(band.low[tip.index])} – {number(band.high[tip.index])}
         </div>
       )}
-    </div>
+    </Paper>
   );
 }

@@ -1,18 +1,19 @@
-import { Button, Checkbox, UnstyledButton } from "@mantine/core";
+import { Button, Center, Checkbox, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Fragment, type HTMLAttributes, memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { Boundary, ErrorState, Skeletons } from "@/components/panels";
 import { type Pages, Row, ShowMore, Table } from "@/components/Table";
 import { number, visible } from "@/format";
-import css from "./dataTable.module.css";
+import css from "./table.module.css";
 
 export type Column<T> = {
   /** Defaults to the label, if that is text. */
   id?: string;
   label: ReactNode;
   title?: string;
-  /** Class of the heading and the cells, such as `num` or `wide-only`. */
+  /** Class of the heading and the cells, such as `mantine-visible-from-sm`. */
   className?: string;
+  isNumber?: boolean;
   /** Contents of a cell; defaults to the value as text. */
   cell?: (row: T) => ReactNode;
   /** The value that the column sorts by; without it, the column does not sort. */
@@ -105,7 +106,7 @@ function LineOf<T>({ row, columns, attributes, keyOf, line, isChosen, labelOf, o
         </td>
       )}
       {columns.map((column) => (
-        <td key={idOf(column)} className={column.className}>
+        <td key={idOf(column)} className={column.className} data-num={column.isNumber || undefined}>
           {column.cell ? column.cell(row) : textOf(column.value?.(row))}
         </td>
       ))}
@@ -156,15 +157,15 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, li
   const value = asked === undefined ? shown.find((column) => idOf(column) === by)?.value : undefined;
   const ordered = useMemo(() => (value ? sorted(rows, value, isDown) : rows), [rows, value, isDown]);
   const heading = (column: Column<T>) => {
-    const { label, title, className: own } = column;
+    const { label, title, className: own, isNumber } = column;
     const name = asked === undefined ? column.value && idOf(column) : onOrder && column.sort;
-    if (!name) return { label, title, className: own };
-    const isFirstDown = onOrder !== undefined || (own?.split(" ").includes("num") ?? false);
+    if (!name) return { label, title, className: own, isNumber };
+    const isFirstDown = onOrder !== undefined || (isNumber ?? false);
     const [first, second] = isFirstDown ? [`-${name}`, name] : [name, `-${name}`];
     const next = order === first ? second : order === second && !onOrder ? "" : first;
     const direction = by !== name ? undefined : isDown ? ("descending" as const) : ("ascending" as const);
     return {
-      ...{ title, className: own, "aria-sort": direction },
+      ...{ title, className: own, isNumber, "aria-sort": direction },
       label: (
         <UnstyledButton className={css.sort} onClick={() => (onOrder ?? setOwn)(next)}>
           {label}
@@ -199,7 +200,7 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, li
       onChange={(event) => selection.onChoose(keys, event.currentTarget.checked)}
     />
   ) : (
-    <span className="unseen">Selected</span>
+    <VisuallyHidden>Selected</VisuallyHidden>
   );
   const headings = [...(selection ? [{ label: boxOfAll, className: css.pick }] : []), ...shown.map(heading)];
   return (
@@ -216,11 +217,11 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, li
         </Table>
       )}
       {most < ordered.length && (
-        <div className="table-foot">
+        <Center p="xs">
           <Button size="compact-sm" variant="default" onClick={() => setMost(most + page)}>
             Show {number(Math.min(page, ordered.length - most))} more of {number(ordered.length)}
           </Button>
-        </div>
+        </Center>
       )}
       {pages && <ShowMore pages={pages} />}
     </>

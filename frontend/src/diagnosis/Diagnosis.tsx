@@ -1,4 +1,4 @@
-import { Text } from "@mantine/core";
+import { Paper, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { Diagnosis as RunDiagnosis } from "@/api/queue";
 import type { RunSummary } from "@/api/types";
@@ -17,7 +17,7 @@ const Evidence = ({ of }: { of: string[] }) => of.length > 0 && <p className="sm
 /** The most harmful cause in one sentence, its evidence and the recommended action, and further causes. */
 export function Diagnosis({ diagnosis: { summary, since, evidence, change, further, stage } }: { diagnosis: RunDiagnosis }) {
   return (
-    <section className={`panel span-12 ${css.diagnosis}`} aria-label="Diagnosis" data-stage={stage ?? "none"}>
+    <Paper className={css.diagnosis} component="section" aria-label="Diagnosis" data-stage={stage ?? "none"}>
       <h2>{visible(summary)}</h2>
       <Outdated />
       {since && (
@@ -37,7 +37,7 @@ export function Diagnosis({ diagnosis: { summary, since, evidence, change, furth
           <Evidence of={cause.evidence} />
         </div>
       ))}
-    </section>
+    </Paper>
   );
 }
 

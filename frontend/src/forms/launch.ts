@@ -112,20 +112,6 @@ export function startsOf(builtIn: Preset[], saved: SavedPreset[]): StartPreset[]
   return [...builtIn, ...kept];
 }
 
-/** What a preset card shows. */
-export type PresetCard = { name: string; sentence: string; kind: "fleet" | "language"; needs: string; isSaved: boolean };
-
-/** The cards of the presets; saved presets follow the built-in ones. */
-export function cardsOf(starts: StartPreset[]): PresetCard[] {
-  return starts.map(({ name, title, config, saved }) => ({
-    name,
-    sentence: saved ? saved.description || "No description." : `${title}.`,
-    kind: config.language ? "language" : "fleet",
-    needs: needsOf(config),
-    isSaved: saved !== undefined,
-  }));
-}
-
 /** An amount of resources: at most two decimals. */
 const amount = (value: number, unit: string): string => counted(Math.round(value * 100) / 100, unit);
 

@@ -1,4 +1,4 @@
-import { Button, Group, Stack, TagsInput, Text, Textarea } from "@mantine/core";
+import { Badge, Button, Group, Space, Stack, TagsInput, Text, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { StickyNote, Trash2 } from "lucide-react";
 import { type Ref, useRef, useState } from "react";
@@ -14,9 +14,9 @@ import { useShortcuts } from "@/shell/keyboard";
 
 const Tags = ({ tags }: { tags: string[] }) =>
   tags.map((tag) => (
-    <bdi key={tag} className="tag clipped">
+    <Badge component="bdi" key={tag} maw="9rem">
       {visible(tag)}
-    </bdi>
+    </Badge>
   ));
 
 /** The tags of a group in a list, and whether it has a note. */
@@ -162,7 +162,7 @@ export function SelectionBar({ run, groups, onClear }: SelectionProps) {
           Discard…
         </Button>
       )}
-      <span className="spacer" />
+      <Space flex={1} />
       <Button size="compact-sm" variant="subtle" onClick={onClear}>
         Clear selection
       </Button>

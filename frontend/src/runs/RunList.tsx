@@ -1,4 +1,4 @@
-import { Box, Button } from "@mantine/core";
+import { Box, Button, Group, Paper, Space } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useRef, useState } from "react";
@@ -99,7 +99,7 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
   const chosenRows = chosen && "ids" in chosen.which ? shown.filter(({ id }) => selected.has(id)) : shown;
   return (
     <>
-      <div className="page-title">
+      <Group mb="1.25rem">
         {heading}
         <FilterBox
           language={{ qualifiers, valuesOf: VALUES_OF, values: valuesQuery }}
@@ -109,9 +109,9 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
           onChange={(text) => look({ q: text })}
           problem={problem}
         />
-        <span className="spacer" />
+        <Space flex={1} />
         {!isBare && aside}
-      </div>
+      </Group>
       {list.isPending && <Skeletons heights={[320]} />}
       {list.isError && !problem && (
         <Box mb="sm">
@@ -130,9 +130,9 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
           The error above names the part.
         </EmptyState>
       )}
-      {isBare && <div className="panel">{empty}</div>}
+      {isBare && <Paper>{empty}</Paper>}
       {!isBare && data && (
-        <section className="panel" aria-label="List of runs">
+        <Paper component="section" aria-label="List of runs">
           <div className={css.bar}>
             {ids.length > 0 ? (
               <>
@@ -155,7 +155,7 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
             {mayOperate && ids.length === 0 && total > 0 && !problem && (
               <Actions label="All matching" onPick={(action) => setChosen({ action, which: { q }, runs: total })} />
             )}
-            <span className="spacer" />
+            <Space flex={1} />
             {!problem && (
               <Button
                 component="a"
@@ -188,7 +188,7 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
             </Boundary>
           )}
           {!problem && <ShowMore pages={list} />}
-        </section>
+        </Paper>
       )}
       {chosen && <BulkDialog {...chosen} rows={chosenRows} filter={q} onClose={() => setChosen(null)} />}
     </>

@@ -27,12 +27,12 @@ const NAME: Column<ShownRun> = {
   ...{ id: "name", label: "Name", sort: "name", className: css.name },
   cell: (run) => (
     <>
-      <Link to="/runs/$name" params={{ name: addressOf(run) }} className="strong" data-open>
+      <Link to="/runs/$name" params={{ name: addressOf(run) }} data-open>
         {run.name}
       </Link>
       {run.archived_at && <span className="faint tiny"> · archived</span>}
       {run.is_default && <span className="faint tiny"> · default</span>}
-      <div className="narrow-only">
+      <div className="mantine-hidden-from-sm">
         <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
       </div>
     </>
@@ -66,7 +66,7 @@ function withUnit(column: RunColumn, runs: ShownRun[]): Column<ShownRun> {
 function RunLine({ run, isSelected, children }: { run: ShownRun; isSelected: boolean; children: ReactNode }) {
   const isProven = useIsProven(run, run.observed_at, run.isUnread);
   return (
-    <tr className="opens" data-row data-selected={isSelected || undefined} data-unproven={!isProven || undefined}>
+    <tr data-opens data-row data-selected={isSelected || undefined} data-unproven={!isProven || undefined}>
       {children}
     </tr>
   );
@@ -83,7 +83,7 @@ function GroupHead({ group: { value, runs }, columns, isOpen, onToggle }: HeadPr
       <th scope="row" className={css.name}>
         <UnstyledButton fz="inherit" fw="inherit" aria-expanded={isOpen} onClick={onToggle}>
           <Icon size={14} aria-hidden="true" />{" "}
-          <span className="clipped">{value === null ? <span className="faint">none</span> : visible(value)}</span>
+          <span className={css.clipped}>{value === null ? <span className="faint">none</span> : visible(value)}</span>
           <span className="faint"> · {counted(runs.length, "run")}</span>
         </UnstyledButton>
       </th>

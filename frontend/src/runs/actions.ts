@@ -47,10 +47,14 @@ export const ACTIONS: Record<Verb | Action, Look> = {
     does: "Hides ended runs from the lists and frees their names. Nothing is deleted; is:archived finds them.",
   },
   unarchive: { label: "Unarchive", does: "Returns archived runs to the lists and makes them editable." },
+  delete: {
+    ...{ label: "Delete", destroys: true, typed: true },
+    does: "Deletes ended runs with all their data. This cannot be undone.",
+  },
 };
 
 /** The actions on several runs. */
-export const BULK: readonly Action[] = ["pause", "resume", "drain", "stop", "tag", "untag", "archive", "unarchive"];
+export const BULK: readonly Action[] = ["pause", "resume", "drain", "stop", "tag", "untag", "archive", "unarchive", "delete"];
 
 /** The data that an action on a run would drop now: `24 sequences are queued now, 8 are leased to trainers.`; empty if it drops none. */
 export function droppedText(verb: Verb, { kind }: Pick<RunSummary, "kind">, ledger: LedgerPart | undefined): string {

@@ -1,5 +1,6 @@
 /** Column definitions of the list of runs. */
 
+import { Badge } from "@mantine/core";
 import type { ReactNode } from "react";
 import { isNamed, type NamedColumn, type SortName } from "@/api/runs";
 import { ProjectTag, RunChip } from "@/components/chips";
@@ -23,7 +24,7 @@ export type RunColumn = Column<ShownRun> & {
 };
 
 /** On small screens the state is below the name, beside only two numbers. */
-const NUMBER = "num wide-only";
+const NUMBER = "num mantine-visible-from-sm";
 
 /** `CartPole-v1`; lessons of a language run; registered environments of an outside run, or its kind. */
 function environmentOf({ environment, kind }: ShownRun): string {
@@ -39,17 +40,17 @@ export const COLUMNS: RunColumn[] = [
     id: "state",
     label: "State",
     sort: "changed",
-    className: "wide-only",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />,
   },
   {
     id: "env",
     label: "Environment",
-    className: "wide-only",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => (
-      <span className="soft clipped" title={environmentOf(run)}>
+      <span className={`soft ${css.clipped}`} title={environmentOf(run)}>
         {environmentOf(run)}
       </span>
     ),
@@ -57,15 +58,13 @@ export const COLUMNS: RunColumn[] = [
   {
     id: "tags",
     label: "Project, tags",
-    className: "wide-only",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => (
       <div className={css.tags} title={visible(run.tags.join(", "))}>
         {run.project && <ProjectTag name={run.project} />}
         {run.tags.map((tag) => (
-          <span key={tag} className="tag">
-            {tag}
-          </span>
+          <Badge key={tag}>{tag}</Badge>
         ))}
       </div>
     ),
@@ -75,7 +74,7 @@ export const COLUMNS: RunColumn[] = [
     label: "Train step",
     title: "Batches served, of the planned number",
     sort: "step",
-    className: "num",
+    isNumber: true,
     isShown: true,
     cell: (run) => (
       <>
@@ -89,7 +88,7 @@ export const COLUMNS: RunColumn[] = [
     label: "Return",
     title: "Mean return of the last 20 training episodes; for outside runs, mean score of the newest groups",
     sort: "return",
-    className: "num",
+    isNumber: true,
     isShown: true,
     measure: (run) => run.return_mean,
     cell: (run) => <span title={RETURN_MEANING[run.return_source ?? ""]}>{number(run.return_mean)}</span>,
@@ -98,7 +97,7 @@ export const COLUMNS: RunColumn[] = [
     id: "trend",
     label: "Trend",
     title: "Return, or mean score, over time",
-    className: "wide-only",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} />,
   },
@@ -134,14 +133,14 @@ export const COLUMNS: RunColumn[] = [
     measure: (run) => run.staleness_p50,
     cell: (run) => <span title={measured(run)}>{number(run.staleness_p50)}</span>,
   },
-  { id: "kind", label: "Kind", className: "wide-only", isShown: false, cell: (run) => run.kind },
+  { id: "kind", label: "Kind", className: "mantine-visible-from-sm", isShown: false, cell: (run) => run.kind },
   {
     id: "owner",
     label: "Owner",
-    className: "wide-only",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => (
-      <span className="soft clipped" title={visible(run.created_by ?? "")}>
+      <span className={`soft ${css.clipped}`} title={visible(run.created_by ?? "")}>
         {visible(run.created_by ?? "–")}
       </span>
     ),
@@ -176,7 +175,7 @@ function namedColumn(id: NamedColumn): RunColumn {
       if (typeof own === "number") return <span title={String(own)}>{number(own)}</span>;
       const text = visible(String(own ?? "–"));
       return (
-        <span className="clipped" title={text}>
+        <span className={css.clipped} title={text}>
           {text}
         </span>
       );

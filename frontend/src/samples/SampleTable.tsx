@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { Chip } from "@/components/chips";
+import { Chip, ChipAge } from "@/components/chips";
 import { type Column as AnyColumn, DataTable } from "@/components/DataTable";
 import { Age } from "@/components/inline";
 import { count, number, policyStep, shortId, visible } from "@/format";
@@ -31,7 +31,7 @@ export function SampleState({ state, drop_reason = "", why = drop_reason.replace
   return (
     <Chip tone={tone} sign={sign} title={more || undefined}>
       {state}
-      {more && <span className="chip-age">· {more}</span>}
+      {more && <ChipAge>{more}</ChipAge>}
     </Chip>
   );
 }
@@ -70,7 +70,7 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<Props, "list" | 
   const { kind, id, run, excerpt, answer, slot } = sample;
   const params = { name: run };
   const title = visible(kind === "group" ? (isOnePrompt && answer) || excerpt : kind === "episode" ? id : slot);
-  const look = { className: "strong", title, "data-open": true };
+  const look = { title, "data-open": true };
   if (kind === "episode") {
     return (
       <Link to="/runs/$name/transcript" params={params} search={{ episode: id }} {...look}>
@@ -91,7 +91,7 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<Props, "list" | 
         {title || nameOf(sample)}
       </Link>
       {answer && !isOnePrompt && (
-        <span className={`${styles.answer} wide-only`} title={visible(answer)}>
+        <span className={`mantine-visible-from-sm ${styles.answer}`} title={visible(answer)}>
           {visible(answer)}
         </span>
       )}
@@ -101,7 +101,7 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<Props, "list" | 
 
 /** The least and the greatest of the values of a group's sequences. */
 const rangeColumn = (label: string, title: string, of: (sample: Sample) => (number | null)[]): Column => ({
-  ...{ label, title, className: "num wide-only" },
+  ...{ label, title, isNumber: true, className: "mantine-visible-from-sm" },
   cell: (sample) => {
     const known = of(sample).filter((one) => one !== null);
     if (known.length === 0) return "–";
@@ -168,33 +168,51 @@ function columnsOf({ kind, hasRuns, isOnePrompt, list, columns = [], hasCorrect,
       ...(isGroup
         ? { label: "Score", sort: "score", title: "Mean over the sequences of the group" }
         : { label: "Return", sort: kind === "episode" ? "score" : undefined, title: "Sum of the rewards" }),
-      className: "num",
+      isNumber: true,
       cell: ({ score }) => number(score),
     },
     isGroup && rangeColumn("Range", "Least and greatest score of its sequences", ({ scores }) => scores),
     hasCorrect && {
-      ...{ label: "Solved", sort: "solved", className: "num wide-only", title: "Correct sequences of the group, by the environment" },
+      ...{
+        label: "Solved",
+        sort: "solved",
+        isNumber: true,
+        className: "mantine-visible-from-sm",
+        title: "Correct sequences of the group, by the environment",
+      },
       cell: ({ correct, sequences }) => (correct === null ? "–" : `${number(correct)}/${number(sequences)}`),
     },
     hasAdvantages && rangeColumn("Advantage", "Least and greatest mean advantage of its sequences", ({ advantages }) => advantages),
     ...columns.map(factColumn),
     {
-      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: `num ${styles.roomy}` },
+      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: styles.roomy, isNumber: true },
       title: isGroup ? "Tokens of the longest sequence" : "Env steps",
       cell: ({ length }) => (length === null ? "–" : count(length)),
     },
     {
-      ...{ label: "Version", sort: "version", className: "num wide-only", title: "Version of the policy that acted" },
+      ...{
+        label: "Version",
+        sort: "version",
+        className: "mantine-visible-from-sm",
+        isNumber: true,
+        title: "Version of the policy that acted",
+      },
       cell: ({ policy_step }) => (policy_step === null ? "–" : policyStep(policy_step)),
     },
     kind === "episode"
       ? {
           label: "Worker",
-          className: "wide-only",
+          className: "mantine-visible-from-sm",
           cell: ({ worker }) => <span title={visible(worker)}>{visible(shortId(worker)) || "–"}</span>,
         }
-      : { label: "State", sort: "state", className: `${styles.state} wide-only`, cell: SampleState },
-    { label: "Age", sort: kind === "episode" ? undefined : "arrived", className: "num soft", cell: ({ at }) => <Age at={at} /> },
+      : { label: "State", sort: "state", className: `${styles.state} mantine-visible-from-sm`, cell: SampleState },
+    {
+      label: "Age",
+      sort: kind === "episode" ? undefined : "arrived",
+      isNumber: true,
+      className: "soft",
+      cell: ({ at }) => <Age at={at} />,
+    },
   ];
   return found.filter((column) => column !== false);
 }
@@ -205,7 +223,7 @@ const idOf = ({ id }: Sample) => id;
 const idInRun = ({ run, id }: Sample) => `${run} ${id}`;
 const labelOf = ({ id }: Sample) => `Select group ${id}`;
 const attributesOf = ({ id, kind }: Sample) => ({
-  ...{ className: "opens", "data-row": true, "data-sample": id },
+  ...{ "data-opens": true, "data-row": true, "data-sample": id },
   ...(kind === "group" && { "data-group": id }),
 });
 

@@ -1,6 +1,6 @@
 /** Panels of one to many runs. */
 
-import { Group } from "@mantine/core";
+import { Group, Paper } from "@mantine/core";
 import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { memo, type ReactNode, useContext, useDeferredValue, useMemo } from "react";
@@ -11,7 +11,7 @@ import { bucketSheet, gapsOf, widthOf } from "@/charts/lines";
 import { lookOf } from "@/charts/look";
 import type { Controlled, Mark, Range } from "@/charts/model";
 import { sheetOf } from "@/charts/sheet";
-import { ErrorState, Guarded } from "@/components/panels";
+import { type Columns, ErrorState, Guarded, PanelHead } from "@/components/panels";
 import { count, counted, number, visible } from "@/format";
 import { useAlertWhen } from "@/rules/useAlertWhen";
 import { SharingContext } from "@/share/focus";
@@ -74,12 +74,9 @@ function matchesText(shown: number, total: number): string {
 
 function Head({ spec: { title, note }, children }: Pick<Props, "spec"> & { children?: ReactNode }) {
   return (
-    <div className="panel-head">
-      <h2>{title}</h2>
-      {note && <span className="note">{note}</span>}
-      <span className="spacer" />
+    <PanelHead title={title} note={note}>
       {children}
-    </div>
+    </PanelHead>
   );
 }
 
@@ -218,13 +215,14 @@ function heightOf({ source, height = HEIGHT }: PanelSpec, { groups }: WallView):
 export const Panel = memo(function Panel(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
   const { spec, view } = props;
-  const { key, title, source, className = "" } = spec;
+  const { key, title, source, columns } = spec;
   const target = chartTarget(key);
   const problem = useMemo(() => problemOf(source), [source]);
   return (
-    <section
+    <Paper
       ref={ref}
-      className={`panel ${className}`}
+      data-columns={columns}
+      component="section"
       aria-label={source.kind === "preset" ? title : visible(key)}
       data-panel={key}
       data-target={target}
@@ -239,7 +237,7 @@ export const Panel = memo(function Panel(props: Props) {
           </div>
         </>
       )}
-    </section>
+    </Paper>
   );
 });
 
@@ -249,6 +247,7 @@ type WallProps = {
   /** Names that all presets are requested with; defaults to theirs. */
   together?: readonly string[];
   className?: string;
+  columns?: Columns;
   /** Current values of the page by the key of a panel. */
   current?: Record<string, number | null | undefined>;
 };
@@ -260,14 +259,14 @@ function Refresh({ runs, isLive }: Pick<WallView, "runs" | "isLive">) {
 }
 
 /** Panels of one to many runs with a common axis, range and legend; each fails alone. */
-export function Wall({ panels, view, together, className = css.wall, current }: WallProps) {
+export function Wall({ panels, view, together, className = css.wall, columns, current }: WallProps) {
   const looks = useContext(SharingContext)?.looks;
   const requests = useMemo(() => {
     const alone = new Set(panels.flatMap(({ key }) => (lookOf(looks?.[key]).x === undefined ? [] : [key])));
     return requestsOf(panels, { runs: view.runs.length, alone, together });
   }, [panels, view.runs.length, together, looks]);
   return (
-    <div className={className}>
+    <div className={className} data-columns={columns}>
       <Refresh runs={view.runs} isLive={view.isLive} />
       <Guarded>
         {panels.map((spec) => (

@@ -2,6 +2,7 @@
 
 import { parsed } from "@/charts/expression";
 import type { Line } from "@/charts/model";
+import type { Columns } from "@/components/panels";
 import { visible } from "@/format";
 import { whyEndless } from "@/forms/expressions";
 
@@ -47,7 +48,8 @@ export type PanelSpec = {
   empty?: string;
   /** Height of the chart in px. */
   height?: number;
-  className?: string;
+  /** Columns of the grid of twelve. */
+  columns?: Columns;
 };
 
 /** Prefix of the built-in metrics. */

@@ -11,7 +11,7 @@ export type Preset = Omit<PanelSpec, "source"> & Omit<Extract<Source, { kind: "p
 
 /** A panel of curves. */
 export function presetOf({ prefix, curves, band, gapsAt, scale, ...panel }: Preset): PanelSpec {
-  return { height: LOW, className: "span-4", ...panel, source: { kind: "preset", prefix, curves, band, gapsAt, scale } };
+  return { height: LOW, columns: 4, ...panel, source: { kind: "preset", prefix, curves, band, gapsAt, scale } };
 }
 
 /** Heights of charts in px. */
@@ -30,7 +30,7 @@ const reward = (kind: Kind): Preset => ({
   ],
   band: { low: "reward/p10", high: "reward/p90", label: "p10 – p90" },
   empty: kind === "outside" ? "No groups received yet." : "No finished training episodes yet.",
-  className: "span-8",
+  columns: 8,
   height: TALL,
 });
 

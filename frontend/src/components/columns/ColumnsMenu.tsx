@@ -3,7 +3,6 @@ import { cloneElement, useEffect, useState } from "react";
 import { useOpened } from "@/components/OpenedMenu";
 import type { MenuOf } from "@/components/onDemand";
 import { visible } from "@/format";
-import css from "./columns.module.css";
 
 const OFFERED_AT_MOST = 50;
 
@@ -37,7 +36,7 @@ export function ColumnsMenu({ target, label = "Columns", builtIn = [], named, ch
   return (
     <Popover position="bottom-end" hideDetached={false} trapFocus returnFocus shadow="md" opened={opened} onChange={setOpened}>
       <Popover.Target>{cloneElement(target, { ref: button, onClick: () => setOpened(!opened) })}</Popover.Target>
-      <Popover.Dropdown className={css.columns} aria-label={label}>
+      <Popover.Dropdown mah="min(28rem, 70vh)" style={{ overflowY: "auto" }} aria-label={label}>
         <TextInput
           size="xs"
           aria-label={`Search ${label.toLowerCase()}`}

@@ -56,7 +56,7 @@ const DELIVERIES: Column<AlertDelivery>[] = [
     ),
   },
   { label: "Outcome", className: "anywhere", cell: (row) => <DeliveryOutcome delivery={row} /> },
-  { label: "Attempts", className: "num", value: ({ attempts }) => attempts },
+  { label: "Attempts", isNumber: true, value: ({ attempts }) => attempts },
 ];
 
 /** Actions on an alert, with a reason. */

@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -29,7 +29,7 @@ function RuleChip({ rule: { is_enabled, firing, severity } }: { rule: AlertRule 
 function Where({ rule }: { rule: AlertRule }) {
   if (rule.run)
     return (
-      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} className="strong run-name">
+      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} data-strong>
         {rule.run}
       </Link>
     );
@@ -65,9 +65,9 @@ const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete
     ...{ label: "Rule", className: "anywhere", value: ({ name }) => name },
     cell: ({ id, name, metric, condition, severity }) => (
       <>
-        <button type="button" className="row-open" data-open onClick={() => onEdit(id)}>
+        <UnstyledButton data-open onClick={() => onEdit(id)}>
           {visible(name)}
-        </button>
+        </UnstyledButton>
         <div className="small soft">
           {visible(metric)} {condition} · {severity}
         </div>
@@ -76,7 +76,7 @@ const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete
   },
   { label: "Scope", cell: (rule) => <Where rule={rule} /> },
   {
-    ...{ label: "Changed", className: "soft small wide-only", value: ({ changed_at }) => changed_at },
+    ...{ label: "Changed", className: "soft small mantine-visible-from-sm", value: ({ changed_at }) => changed_at },
     cell: ({ changed_by, changed_at }) => (
       <>
         {visible(changed_by)}, <Age at={changed_at} suffix=" ago" />
@@ -84,7 +84,7 @@ const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete
     ),
   },
   {
-    ...{ id: "actions", label: <span className="unseen">Actions</span>, className: "num nowrap" },
+    ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, isNumber: true, className: "nowrap" },
     cell: (rule) => (
       <Button
         {...{ size: "compact-sm", variant: "subtle", color: "red", disabled: !mayOperate }}
@@ -122,7 +122,7 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
         error={error}
         columns={columnsOf(mayOperate, onOpen, setDeleted)}
         keyOf={({ id }) => id}
-        attributes={({ id }) => ({ className: "opens", "data-row": true, "data-rule": id })}
+        attributes={({ id }) => ({ "data-opens": true, "data-row": true, "data-rule": id })}
         empty={
           <EmptyState
             title="No rules yet"

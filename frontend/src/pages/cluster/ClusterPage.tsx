@@ -1,4 +1,4 @@
-import { Button, Code, List, TextInput } from "@mantine/core";
+import { Button, Code, List, Space, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type Cluster, type Notice, type Part, type PartExit, useClearNotice, useSetNotice } from "@/api/deployment";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -6,7 +6,7 @@ import { Chip, StateChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ReasonDialog } from "@/components/Dialog";
 import { Age } from "@/components/inline";
-import { ErrorState, Panel, Panels, Skeletons } from "@/components/panels";
+import { ErrorState, PageTitle, Panel, Panels, Skeletons } from "@/components/panels";
 import { bytes, clock, counted, duration, number, visible } from "@/format";
 import { useCluster, useIsOutdated, useNotice } from "@/live/live";
 import { Machines, Use } from "@/pages/cluster/Machines";
@@ -96,7 +96,7 @@ const SERVICES: Column<Service>[] = [
     ),
   },
   {
-    ...{ label: "Use", className: "wide-only nowrap", value: ({ use }: Service) => use?.[0] },
+    ...{ label: "Use", className: "mantine-visible-from-sm nowrap", value: ({ use }: Service) => use?.[0] },
     cell: ({ use, part }) => use && (part.state === "up" || part.confirmed_at !== null) && <Use part={use[0]} words={use[1]} />,
   },
   { label: "Details", className: "anywhere small", cell: (service) => <Details {...service} /> },
@@ -170,14 +170,13 @@ export function ClusterPage() {
   const found = data && healthOf(data, isOutdated);
   return (
     <>
-      <div className="page-title">
-        <h1>Cluster</h1>
+      <PageTitle title="Cluster">
         {data && found && (
           <Chip tone={found.tone} sign={found.sign} data-health={found.tone} role="status">
             <span className={css.health}>{found.text}</span>
           </Chip>
         )}
-        <span className="spacer" />
+        <Space flex={1} />
         {data && (
           <span className="faint tiny">
             updated <Age at={data.at} suffix=" ago" />
@@ -192,7 +191,7 @@ export function ClusterPage() {
         >
           Notice…
         </Button>
-      </div>
+      </PageTitle>
       {isNoticeOpen && notice !== undefined && <NoticeDialog notice={notice} onClose={() => setNoticeOpen(false)} />}
       {refused && !data && <ErrorState title="Cluster unavailable" error={refused} />}
       {!data && !refused && <Skeletons heights={[260, 260, 100]} />}
@@ -201,7 +200,6 @@ export function ClusterPage() {
           <Panel
             title="Machines"
             note={`with their processes; heartbeat every ${number(data.process_word_seconds)} s, exited processes are listed for an hour`}
-            className="span-12"
           >
             <Machines cluster={data} />
             {data.ray.state === "absent" && (
@@ -211,7 +209,7 @@ export function ClusterPage() {
             )}
             {data.exits.length > 0 && <Exits exits={data.exits} />}
           </Panel>
-          <Panel title="Services" note="checked every 5 s while this page is open" className="span-12">
+          <Panel title="Services" note="checked every 5 s while this page is open">
             <DataTable
               label="Services"
               rows={servicesOf(data)}

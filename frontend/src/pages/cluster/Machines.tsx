@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Badge, Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Cluster, type JobWorker, type ProcessRow, type RayNode, useCordonMachine } from "@/api/deployment";
@@ -97,9 +97,9 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
   if (!("queues" in row)) return null;
   const { active, concurrency, queues } = row;
   const work = active?.map(({ name, started_at }) => (
-    <span key={`${name} ${started_at}`} className="tag" title={visible(name)}>
+    <Badge key={`${name} ${started_at}`} title={visible(name)}>
       {visible(jobName(name))}
-    </span>
+    </Badge>
   ));
   return (
     <>
@@ -119,9 +119,9 @@ function Processes({ processes, proofSeconds, columns }: { processes: Process[];
         <StateChip state="running" provenAt={row.confirmed_at} allowedSeconds={proofSeconds} />
       </td>
       {/* Memory is in the column of that of the machine. */}
-      <td className="wide-only" colSpan={columns - 5} />
-      <td className="wide-only soft">{bytes(row.memory_bytes)}</td>
-      <td className="wide-only soft" colSpan={2}>
+      <td className="mantine-visible-from-sm" colSpan={columns - 5} />
+      <td className="mantine-visible-from-sm soft">{bytes(row.memory_bytes)}</td>
+      <td className="mantine-visible-from-sm soft" colSpan={2}>
         started <Age at={row.started_at} suffix=" ago" />
         <Doing row={row} />
       </td>
@@ -146,7 +146,7 @@ function reserved({ id, label }: Resource): Column<Place> {
     id === "cpus" || id === "gpus" ? [node[`${id}_used`], node[id]] : [node[`${id}_used_bytes`] ?? 0, node[`${id}_bytes`] ?? 0];
   const format = id === "cpus" || id === "gpus" ? number : bytes;
   return {
-    ...{ id, label, title: "Reserved by actors of Ray", className: "wide-only nowrap" },
+    ...{ id, label, title: "Reserved by actors of Ray", className: "mantine-visible-from-sm nowrap" },
     value: ({ node }) => node && share(...amounts(node)),
     cell: ({ node, host }) => {
       if (!node) return null;
@@ -163,7 +163,7 @@ const COLUMNS: Column<Place>[] = [
     ...{ id: "host", label: "Machine", className: css.process, value: ({ host }: Place) => host },
     cell: ({ host, node }) => (
       <>
-        <b className="anywhere">{visible(host) || "node"}</b> {node?.is_head && <span className="tag">head</span>}
+        <b className="anywhere">{visible(host) || "node"}</b> {node?.is_head && <Badge>head</Badge>}
         {node && (
           <div className="faint tiny mono" title="Ray node ID">
             {node.node.slice(0, 12)}

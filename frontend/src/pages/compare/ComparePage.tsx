@@ -1,4 +1,4 @@
-import { Button, Group, SegmentedControl, Select, Stack } from "@mantine/core";
+import { Button, Group, Paper, SegmentedControl, Select, Space, Stack } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -9,7 +9,7 @@ import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import { matchingRunsQuery, runQuery } from "@/api/runs";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { LossOfRuns } from "@/components/DataLoss";
-import { EmptyState, Guarded, Skeletons } from "@/components/panels";
+import { EmptyState, Guarded, PageTitle, Skeletons } from "@/components/panels";
 import { visible } from "@/format";
 import { useLiveRuns } from "@/live/live";
 import { type RunKind, returnsFirst, titleOf } from "@/runs/metricOrder";
@@ -21,7 +21,6 @@ import { amountOf, useWallView } from "@/wall/useWallView";
 import { Views } from "@/wall/Views";
 import { RUNS_AT_MOST, runsOf, type View } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
-import wallCss from "@/wall/wall.module.css";
 import { type ComparedRun, CompareTable } from "./CompareTable";
 import css from "./compare.module.css";
 import { defaultMetrics, groupingsOf, groupsOf, returnMetricOf, unionOf } from "./comparing";
@@ -66,7 +65,12 @@ function useMetrics(runs: string[], kinds: RunKind[]) {
 /** The panel of a text; the first one takes the whole width. */
 function specOf(text: string, kinds: readonly RunKind[], isFirst: boolean): PanelSpec {
   const title = titleOf(kinds, text);
-  const spec = { ...panelOf(text), height: HEIGHT, className: isFirst ? wallCss.wide : "", empty: "None of these runs has such samples." };
+  const spec = {
+    ...panelOf(text),
+    height: HEIGHT,
+    ...(isFirst && { columns: 12 as const }),
+    empty: "None of these runs has such samples.",
+  };
   return title === undefined ? spec : { ...spec, title, note: visible(text) };
 }
 
@@ -182,11 +186,11 @@ function Comparison({ chosen, search, navigate }: Props) {
       </Controls>
       <Guarded>
         {panels.length === 0 && runs.length > 0 && (
-          <div className="panel">
+          <Paper>
             <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
               None of these runs has recorded a metric. Trainers log metrics by step.
             </EmptyState>
-          </div>
+          </Paper>
         )}
         <Wall panels={panels} view={view} />
         <CompareTable
@@ -215,22 +219,21 @@ export function ComparePage() {
   const change = (more: View) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("runs" in more), resetScroll: false });
   return (
     <>
-      <nav aria-label="Breadcrumbs" className="crumbs">
+      <nav aria-label="Breadcrumbs" className="small faint">
         <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">Compare</span>
       </nav>
-      <div className="page-title" style={{ flexWrap: "nowrap" }}>
-        <h1>Compare</h1>
+      <PageTitle title="Compare" wrap="nowrap">
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
-        <span className="spacer" />
+        <Space flex={1} />
         {names.length > 0 && (
           <Link to="/trajectories" search={{ q: `run:${names.join(",")}` }} className="small">
             Samples
           </Link>
         )}
-      </div>
+      </PageTitle>
       {names.length > 0 && <LossOfRuns runs={names} />}
       {names.length === 0 ? (
-        <div className="panel">
+        <Paper>
           <EmptyState
             title="No runs selected"
             action={
@@ -242,7 +245,7 @@ export function ComparePage() {
             Compare up to {RUNS_AT_MOST} runs: their curves in shared charts, their results and their configurations. Add runs above, or
             select them in the list of runs.
           </EmptyState>
-        </div>
+        </Paper>
       ) : (
         <Stack component="section" gap="sm" aria-label="Comparison">
           <div className={css.runs}>

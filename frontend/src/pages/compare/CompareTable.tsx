@@ -1,4 +1,4 @@
-import { SegmentedControl } from "@mantine/core";
+import { SegmentedControl, VisuallyHidden } from "@mantine/core";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
@@ -124,7 +124,7 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
           <span className="soft">{visible(texts[i] ?? "")}</span>
         ) : (
           <b className="anywhere">
-            <span className="unseen">differs: </span>
+            <VisuallyHidden>differs: </VisuallyHidden>
             {visible(texts[i] ?? "")}
           </b>
         );
@@ -149,7 +149,7 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
   ];
   const columns: Column<Fact>[] = [
     {
-      ...{ id: "fact", label: <span className="unseen">Fact</span>, className: css.fixed },
+      ...{ id: "fact", label: <VisuallyHidden>Fact</VisuallyHidden>, className: css.fixed },
       cell: ({ label, title, isSetting }) => (
         <span className={isSetting ? "mono" : undefined} title={title}>
           {label}
@@ -158,17 +158,17 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
     },
     ...(view.groups ?? []).map(
       ({ label, runs }): Column<Fact> => ({
-        ...{ id: `group ${label}`, label: `${label} ${number(runs.length)}×`, className: "num" },
+        ...{ id: `group ${label}`, label: `${label} ${number(runs.length)}×`, isNumber: true },
         cell: ({ value }) => <div data-group={label}>{value && <Mean runs={runs} value={value} spread={view.spread} />}</div>,
       }),
     ),
     ...there.map(
       (one, i): Column<Fact> => ({
-        ...{ id: one.name, className: "num" },
+        ...{ id: one.name, isNumber: true },
         label: (
           <>
             <Swatch look={lineStyleAt(view.places?.get(one.name) ?? 0)} />{" "}
-            <Link to="/runs/$name" params={{ name: one.name }} className="strong">
+            <Link to="/runs/$name" params={{ name: one.name }} data-strong>
               {one.name}
             </Link>
           </>

@@ -1,4 +1,4 @@
-import { Button, Group, NumberInput, Textarea } from "@mantine/core";
+import { Badge, Button, Group, NumberInput, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -85,7 +85,7 @@ const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
     ...{ label: "Run", className: "anywhere", value: ({ name }) => name },
     cell: ({ name, lessons, instances }) => (
       <>
-        <Link to="/runs/$name" params={{ name }} className="strong">
+        <Link to="/runs/$name" params={{ name }} data-strong>
           {name}
         </Link>
         {lessons.length > 0 && <div className="faint small">{lessons.map(visible).join(", ")}</div>}
@@ -104,7 +104,7 @@ const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
     ),
   },
   {
-    ...{ label: "Seen", className: "num soft wide-only", value: (run) => run.last_seen_at },
+    ...{ label: "Seen", className: "soft mantine-visible-from-sm", isNumber: true, value: (run) => run.last_seen_at },
     cell: ({ last_seen_at }) => <Age at={last_seen_at} suffix=" ago" />,
   },
 ];
@@ -219,7 +219,7 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
   return (
     <SideSheet onClose={onClose} size="lg" title={visible(name)}>
       <p className="soft">
-        <span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}
+        <Badge>{KINDS[kind].label}</Badge> {KINDS[kind].meaning}
       </p>
       {error && <ErrorState title="Environment unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[90, 70, 160]} />}

@@ -1,4 +1,4 @@
-import { ActionIcon, Box, Button, Group, Menu, Text } from "@mantine/core";
+import { ActionIcon, Badge, Box, Button, Group, Menu, Space, Text } from "@mantine/core";
 import { Link, useNavigate, useRouter } from "@tanstack/react-router";
 import { Ellipsis } from "lucide-react";
 import { type ReactNode, useState } from "react";
@@ -9,7 +9,7 @@ import { ProjectTag, RunChip, useIsProven } from "@/components/chips";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { Age, AppLink, Hint, useNow } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { ErrorState, useCopying, useOutage } from "@/components/panels";
+import { ErrorState, PageTitle, useCopying, useOutage } from "@/components/panels";
 import { policyStep, utc, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import type { RunDialogName } from "@/pages/run/RunDialogs";
@@ -179,8 +179,7 @@ export function RunHeader({ title, isCompact }: { title: string; isCompact: bool
   const drain = drainText(run, ledger);
   return (
     <>
-      <div className={`page-title ${runCss.runTitle}`} data-status={run.status} data-compact={isCompact || undefined}>
-        <h1>{title}</h1>
+      <PageTitle className={runCss.runTitle} title={title} data-status={run.status} data-compact={isCompact || undefined}>
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
         <Group gap="0.2rem 0.75rem" miw={0} className="small soft">
           {pending && (
@@ -192,9 +191,9 @@ export function RunHeader({ title, isCompact }: { title: string; isCompact: bool
           {!isCompact && run.project && <ProjectTag name={run.project} />}
           {!isCompact &&
             run.tags.map((tag) => (
-              <AppLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
+              <Badge key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} component={AppLink}>
                 {visible(tag)}
-              </AppLink>
+              </Badge>
             ))}
           {run.status_reason && (
             <Text size="sm" truncate maw="24rem" title={visible(run.status_reason)}>
@@ -202,7 +201,7 @@ export function RunHeader({ title, isCompact }: { title: string; isCompact: bool
             </Text>
           )}
         </Group>
-        <span className="spacer" />
+        <Space flex={1} />
         <Verbs title={title}>
           <Menu.Item renderRoot={(props) => <Link to="/compare" search={{ runs: run.name }} {...props} />}>Compare</Menu.Item>
           <CopyLink />
@@ -218,7 +217,7 @@ export function RunHeader({ title, isCompact }: { title: string; isCompact: bool
             </>
           )}
         </Verbs>
-      </div>
+      </PageTitle>
       {dialog && <RunDialog name={dialog} run={run} title={title} onClose={() => setDialog(null)} />}
     </>
   );

@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, Paper, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, useMemo } from "react";
@@ -24,8 +24,8 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
   if (error.code !== "not_found")
     return <ErrorState title="Run unavailable" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
   return (
-    <div className="panel">
-      <h1 className="unseen">{visible(name)}</h1>
+    <Paper>
+      <VisuallyHidden component="h1">{visible(name)}</VisuallyHidden>
       <EmptyState
         title={`No run named ${visible(name)}`}
         action={
@@ -41,7 +41,7 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
       >
         Check the name, or search the archived runs.
       </EmptyState>
-    </div>
+    </Paper>
   );
 }
 

@@ -1,8 +1,8 @@
 /** Annotations and events of a run on its charts. */
 
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { api, at, body, useChange } from "@/api/client";
+import { api, ask, at, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import type { Mark } from "@/charts/model";
@@ -19,11 +19,11 @@ export type MarkedEvents = "run" | "fleet";
 
 export function annotationsQuery(run: string, events: MarkedEvents = "run") {
   const query = events === "run" ? {} : { events };
-  return queryOptions({
-    queryKey: ["annotations", run, ...Object.values(query)],
-    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } })),
-    refetchInterval: REREAD_MS,
-  });
+  return ask(
+    ["annotations", run, ...Object.values(query)],
+    () => api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } }),
+    { refetchInterval: REREAD_MS },
+  );
 }
 
 export const useAnnotate = (run: string) =>

@@ -1,4 +1,4 @@
-import { Group, Text } from "@mantine/core";
+import { Group, Space, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
 import { AlertChip, RunChip } from "@/components/chips";
@@ -33,7 +33,7 @@ export function AttentionStrip() {
           </Group>
         )}
         {concern && (
-          <Group gap="xs" wrap="nowrap" miw={0} className={alert && "wide-only"} data-attention={concern.run.name}>
+          <Group gap="xs" wrap="nowrap" miw={0} className={alert && "mantine-visible-from-sm"} data-attention={concern.run.name}>
             <RunChip run={concern.run} observedAt={concern.run.observed_at} reason={concern.run.fleet_reason} />
             <Text span inherit truncate>
               <Link to="/runs/$name" params={{ name: concern.run.name }} title={visible(concern.why)}>
@@ -49,7 +49,7 @@ export function AttentionStrip() {
           </span>
         )}
         {error && !summary && <span className="held">Alerts unavailable: {error.detail}</span>}
-        <span className="spacer" />
+        <Space flex={1} />
         {summary && (
           <Link to="/alerts" className="nowrap">
             {open > 0 ? `Alerts: ${number(open)} open` : "Alerts"}

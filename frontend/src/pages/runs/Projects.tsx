@@ -1,6 +1,6 @@
 /** The projects that runs belong to, in a dialog of the list of runs. */
 
-import { Button, Group, Switch, TextInput } from "@mantine/core";
+import { Button, Group, Switch, TextInput, VisuallyHidden } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -170,7 +170,7 @@ function List({ onOpen, onClose }: ListProps) {
             ...{ id: "name", label: "Project", value: ({ name }) => name },
             cell: (project) => (
               <>
-                <Link to="/runs" search={{ q: term("project", project.name) }} className="strong anywhere" onClick={onClose}>
+                <Link to="/runs" search={{ q: term("project", project.name) }} className="anywhere" data-strong onClick={onClose}>
                   {visible(project.name)}
                 </Link>
                 <div className="soft small anywhere">
@@ -183,9 +183,9 @@ function List({ onOpen, onClose }: ListProps) {
               </>
             ),
           },
-          { label: "Runs", className: "num", value: ({ runs }) => runs },
+          { label: "Runs", isNumber: true, value: ({ runs }) => runs },
           mayOperate && {
-            ...{ id: "actions", label: <span className="unseen">Actions</span> },
+            ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden> },
             cell: (project) => (
               <Group gap={4} justify="flex-end">
                 {!project.archived_at && (

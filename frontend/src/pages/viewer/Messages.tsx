@@ -1,4 +1,4 @@
-import { Button, Group, Paper, SegmentedControl, TextInput } from "@mantine/core";
+import { Button, Group, Paper, SegmentedControl, Space, TextInput } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
@@ -190,7 +190,7 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
           {isOpen ? "Collapse all" : "Expand all"}
         </Button>
         <Find root={root} left={messages.reduce((sum, message) => sum + leftOf(message), 0)} />
-        <span className="spacer" />
+        <Space flex={1} />
         <span className="faint tiny">{counted(total, "message")}</span>
       </Group>
       <div ref={root}>

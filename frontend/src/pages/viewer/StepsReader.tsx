@@ -1,10 +1,10 @@
-import { Slider } from "@mantine/core";
+import { Box, Group, Slider, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 import { type StepCurves, stepsQuery, WINDOW_STEPS } from "@/api/groups";
 import { Chart } from "@/charts/Chart";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ErrorState, Panel, Panels } from "@/components/panels";
+import { ErrorState, Panel, Panels, TextButton } from "@/components/panels";
 import { number } from "@/format";
 import { placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";
 
@@ -46,14 +46,14 @@ export function StepsReader({ run, curves, parts, title, note, listed, chosen, o
     {
       label: "Steps",
       cell: ({ first, steps }) => (
-        <button type="button" className="link-button nowrap" onClick={() => onChoose(first)}>
-          <span className="unseen">Go to the steps </span>
+        <TextButton className="nowrap" onClick={() => onChoose(first)}>
+          <VisuallyHidden>Go to the steps </VisuallyHidden>
           {first} – {first + steps - 1}
-        </button>
+        </TextButton>
       ),
     },
     { label: title.slice(0, -1), cell: (part) => <span title={part.title}>{part.about}</span> },
-    { label: "Return", className: "num", value: ({ reward }) => reward },
+    { label: "Return", isNumber: true, value: ({ reward }) => reward },
     { label: "Open", cell: ({ link }) => link },
   ];
   return (
@@ -64,7 +64,7 @@ export function StepsReader({ run, curves, parts, title, note, listed, chosen, o
             key={of}
             title={name}
             note={[meaning, curves.is_exact ? "" : "min to max per point"].filter(Boolean).join(", ")}
-            className="span-4"
+            columns={4}
           >
             <Chart
               name={`${name} by step`}
@@ -112,14 +112,16 @@ function Step({ run, parts, chosen, onChoose }: StepProps) {
     <Panel title="Step" note={`${number(step)} of 0 – ${number(total - 1)}`}>
       <Slider size="sm" thumbLabel="Step" min={0} max={Math.max(1, total - 1)} value={step} onChange={setStep} onChangeEnd={onChoose} />
       {error && !data && <ErrorState title="Step unavailable" error={error} onRetry={() => refetch()} />}
-      <dl className="figures" data-step={step} style={{ minHeight: "2.75rem", marginTop: "0.9rem" }}>
+      <Group component="dl" gap="0.15rem 1.5rem" mih="2.75rem" mt="sm" mb={0} data-step={step}>
         {facts.map(([name, text]) => (
-          <div key={name} className="figure-box">
-            <dt>{name}</dt>
-            <dd className="anywhere">{text}</dd>
-          </div>
+          <Group key={name} gap="0.4rem" align="baseline" wrap="nowrap">
+            <dt className="tiny faint">{name}</dt>
+            <Box component="dd" m={0} className="anywhere">
+              {text}
+            </Box>
+          </Group>
         ))}
-      </dl>
+      </Group>
     </Panel>
   );
 }

@@ -1,4 +1,4 @@
-import { Checkbox, Group, NativeSelect, SimpleGrid } from "@mantine/core";
+import { Checkbox, Group, NativeSelect, SimpleGrid, Space } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -129,7 +129,7 @@ export function TextDiff({ run, left, right, onChange }: Props) {
           )}
           {(one.isCut || other.isCut) && <span className="held"> The answers are longer than the compared text.</span>}
         </span>
-        <span className="spacer" />
+        <Space flex={1} />
         <Checkbox size="xs" label="Fold equal text" checked={isFolded} onChange={(event) => setIsFolded(event.currentTarget.checked)} />
       </Group>
       <SimpleGrid cols={{ base: 1, md: 2 }} mt="xs">

@@ -1,4 +1,4 @@
-import { Code, Group, SegmentedControl } from "@mantine/core";
+import { Code, Group, SegmentedControl, Space } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, useEffect, useRef, useState } from "react";
@@ -104,7 +104,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
             </Group>
           ))}
         </Group>
-        <span className="spacer" />
+        <Space flex={1} />
         <Neighbours
           ways={[
             ["Previous surprise", "p", surprising(-1)],

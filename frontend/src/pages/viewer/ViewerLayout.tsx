@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, Paper, Space } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { KeyHint } from "@/components/inline";
@@ -39,7 +39,7 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
           {title}
         </h2>
         {chips}
-        <span className="spacer" />
+        <Space flex={1} />
         {actions}
       </Group>
       {bar && (
@@ -51,9 +51,9 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
         <div className={styles.content}>
           <Boundary part="View">{children}</Boundary>
         </div>
-        <aside className={`panel ${styles.aside}`} aria-label="Details">
+        <Paper className={styles.aside} component="aside" aria-label="Details">
           <Boundary part="Panel">{aside}</Boundary>
-        </aside>
+        </Paper>
       </div>
     </article>
   );

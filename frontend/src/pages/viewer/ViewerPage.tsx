@@ -145,7 +145,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
         }
       >
         {isDiscarding && <DiscardDialog run={name} groups={[group.id]} onClose={() => setDiscarding(false)} />}
-        <Tabs.Panel value={view} className={`panel ${styles.view}`}>
+        <Tabs.Panel value={view} bg="var(--panel)" bd="1px solid var(--line)" bdrs="md" className={styles.view}>
           <p className="small soft anywhere">{visible(detail.outcome)}</p>
           {!group.has_bytes && <p>Content not stored: only the metadata of groups that are dropped on arrival is stored.</p>}
           {error && <ErrorState title="Content unavailable" error={error} />}

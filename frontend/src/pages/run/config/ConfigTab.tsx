@@ -39,7 +39,7 @@ export function ConfigTab() {
       <Panel
         title="Configuration"
         note={isStored && (run.preset ? `as launched from preset ${run.preset}` : "as launched")}
-        className="span-6"
+        columns={6}
         aside={isStored && <Copy text={text} words="Copy as JSON" size="compact-sm" />}
       >
         {isStored ? (
@@ -58,7 +58,7 @@ export function ConfigTab() {
           </NoDataYet>
         )}
       </Panel>
-      <History title="Changes" kinds={KINDS} className="span-6" />
+      <History title="Changes" kinds={KINDS} columns={6} />
     </Panels>
   );
 }

@@ -78,7 +78,7 @@ it("charts share and success of all lessons from the series of the run", async (
 it("lists the evaluations of a lesson beside its chart; each opens its answers", async () => {
   showAll();
   serverOfLessons();
-  await load("/runs/words/evaluations?lesson=sums");
+  await load("/runs/words/curriculum?lesson=sums");
   const drawer = await dialog("Lesson sums");
   expect(here()).toBe("/runs/words/curriculum?lesson=sums");
   await waitFor(() => expect(chart("lesson")).toHaveAttribute("aria-label", expect.stringContaining("newest evaluation 75")));

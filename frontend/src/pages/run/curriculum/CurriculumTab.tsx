@@ -1,4 +1,4 @@
-import { Button, Stack, Text } from "@mantine/core";
+import { Button, Stack, Text, UnstyledButton } from "@mantine/core";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -9,7 +9,7 @@ import { StateChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { Age, AppLink } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { EmptyState, Guarded, Panel, Skeletons } from "@/components/panels";
+import { EmptyState, Guarded, PANEL_GRID, Panel, Skeletons } from "@/components/panels";
 import { count, counted, number, percent, policyStep, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { RunWall } from "@/pages/run/RunWall";
@@ -34,9 +34,9 @@ const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
     label: "Lesson",
     cell: ({ name, spec, requires }) => (
       <>
-        <button type="button" className="row-open" data-open onClick={() => onOpen(name)}>
+        <UnstyledButton data-open onClick={() => onOpen(name)}>
           {name}
-        </button>
+        </UnstyledButton>
         <div className="small faint">
           {spec}
           {requires.length > 0 && ` · after ${requires.map(({ lesson }) => lesson).join(", ")}`}
@@ -59,7 +59,7 @@ const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
   {
     label: "Share",
     title: "Share of tasks",
-    className: "num",
+    isNumber: true,
     value: ({ probability }) => probability,
     cell: ({ probability, weight_factor }) => (
       <>
@@ -71,11 +71,11 @@ const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
   {
     label: "Success",
     title: "In training, as the strategy uses it",
-    className: "num",
+    isNumber: true,
     value: ({ samples, success }) => (samples > 0 ? success : null),
     cell: ({ samples, success }) => (samples > 0 ? percent(success) : "–"),
   },
-  { label: "Samples", className: "num", value: ({ samples }) => samples, cell: ({ samples }) => count(samples) },
+  { label: "Samples", isNumber: true, value: ({ samples }) => samples, cell: ({ samples }) => count(samples) },
   {
     label: "Evaluation",
     title: "Success with its interval; the goal of the lesson",
@@ -124,7 +124,7 @@ function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart
   const { evaluations_open: pending } = curriculum;
   return (
     <Stack gap="md">
-      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className="charts" />
+      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className={PANEL_GRID} />
       <Guarded>
         <Panel
           title="Curriculum"
@@ -148,7 +148,7 @@ function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart
             error={error}
             columns={columnsOf(show)}
             keyOf={({ name }) => name}
-            attributes={({ name }) => ({ "data-row": true, "data-lesson": name, className: "opens" })}
+            attributes={({ name }) => ({ "data-row": true, "data-lesson": name, "data-opens": true })}
           />
         </Panel>
       </Guarded>

@@ -1,4 +1,4 @@
-import { Button, Group, NumberInput, Paper, Radio, Stack, Text } from "@mantine/core";
+import { Button, Group, NumberInput, Paper, Radio, Stack, Text, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -9,7 +9,7 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ReasonDialog, SideSheet } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
 import { Age } from "@/components/inline";
-import { ErrorState } from "@/components/panels";
+import { ErrorState, PANEL_GRID } from "@/components/panels";
 import { Table } from "@/components/Table";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
@@ -110,7 +110,7 @@ function ManualControl({ lesson }: { lesson: LessonRow }) {
 
 function Samples({ samples, label }: { samples: EvaluationRow["samples"]; label: string }) {
   return (
-    <Table label={label} role="group" columns={["Prompt", "Answer", { label: "Reward", className: "num" }, "Correct"]}>
+    <Table label={label} role="group" columns={["Prompt", "Answer", { label: "Reward", isNumber: true }, "Correct"]}>
       {samples.map(({ prompt, response, reward, is_correct }, at) => (
         // Rows have no key but their index.
         <tr key={at}>
@@ -119,7 +119,7 @@ function Samples({ samples, label }: { samples: EvaluationRow["samples"]; label:
               {visible(text)}
             </td>
           ))}
-          <td className="num">{number(reward)}</td>
+          <td data-num>{number(reward)}</td>
           <td>{is_correct ? "yes" : "no"}</td>
         </tr>
       ))}
@@ -177,9 +177,9 @@ const evaluationColumns = (rows: EvaluationRow[], onChoose: (evaluation: string)
   {
     label: "Version",
     cell: (row) => (
-      <button type="button" className="row-open" data-open onClick={() => onChoose(row.id)}>
+      <UnstyledButton data-open onClick={() => onChoose(row.id)}>
         {rows.some(({ epoch }) => epoch !== row.epoch) && `epoch ${row.epoch}, `}version {versionOf(row)}
-      </button>
+      </UnstyledButton>
     ),
   },
   { label: "Success", cell: resultText },
@@ -197,7 +197,7 @@ const HISTORY: Column<LessonChange>[] = [
     ),
   },
   { label: "By", cell: ({ actor }) => nameOf(actor) },
-  { label: "Version", className: "num", cell: ({ policy_step }) => policyStep(policy_step) },
+  { label: "Version", isNumber: true, cell: ({ policy_step }) => policyStep(policy_step) },
   { label: "Changed", cell: ({ at }) => <Age at={at} suffix=" ago" /> },
 ];
 
@@ -223,7 +223,7 @@ export default function LessonDrawer({ lesson, evaluation, revision, onChoose, o
     <SideSheet onClose={onClose} size="xl" title={`Lesson ${lesson.name}`}>
       <p className="soft">{visible(lesson.reason)}</p>
       <ManualControl lesson={lesson} />
-      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className="charts" />
+      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className={PANEL_GRID} />
       {(rows.length > 0 || evaluations.error) && (
         <DataTable
           label="Evaluations, newest first"

@@ -86,7 +86,7 @@ export function lessonPanel({ name, evaluation }: LessonRow): PanelSpec {
   const ks = Object.keys(evaluation?.pass_at ?? {}).filter((k) => k !== "1");
   const passes = ks.map((k, i): Curve => ({ name: `eval/${name}/pass_at/${k}`, label: `pass@${k}`, role: ((i % 4) + 4) as 4, thin: true }));
   return presetOf({
-    ...{ key: "lesson", title: `Success of ${name}`, note: "in %, by version", prefix: "", className: "span-12", ...PERCENT },
+    ...{ key: "lesson", title: `Success of ${name}`, note: "in %, by version", prefix: "", columns: 12, ...PERCENT },
     curves: [
       { name: `eval/${name}/success`, label: "evaluation", role: 1 },
       ...passes,

@@ -1,4 +1,4 @@
-import { Button, NumberInput } from "@mantine/core";
+import { Button, NumberInput, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -13,7 +13,7 @@ import {
 } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { EnvironmentRow, RunDetail } from "@/api/types";
-import { Chip } from "@/components/chips";
+import { Chip, ChipAge } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
@@ -149,9 +149,9 @@ function State({ environment, hold }: { environment: EnvironmentRow; hold: Hold 
   return (
     <Chip tone={tone} sign={sign}>
       {label}
-      <span className="chip-age">
-        · <Age at={environment.last_seen_at} suffix=" ago" />
-      </span>
+      <ChipAge>
+        <Age at={environment.last_seen_at} suffix=" ago" />
+      </ChipAge>
     </Chip>
   );
 }
@@ -167,7 +167,7 @@ function Name({ run, view: { name, environment } }: { run: RunDetail; view: Envi
   const search = { ...(run.kind === "fleet" ? { kind: "episode" as const } : {}), q: term("env", name) };
   return (
     <>
-      <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={search} className="strong" aria-label={`Samples of ${name}`}>
+      <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={search} data-strong aria-label={`Samples of ${name}`}>
         {visible(name)}
       </Link>
       {facts && <div className="faint small anywhere">{facts.filter(Boolean).join(" · ")}</div>}
@@ -202,7 +202,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
         ),
     },
     {
-      ...{ label: "Weight", className: "num", value: ({ environment }) => environment?.weight },
+      ...{ label: "Weight", isNumber: true, value: ({ environment }) => environment?.weight },
       cell: ({ environment, name }) =>
         environment ? (
           <Button
@@ -219,7 +219,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
         ),
     },
     {
-      ...{ id: "share", label: headed("Share", "of target"), className: "num", value: ({ mixing }) => mixing?.realised },
+      ...{ id: "share", label: headed("Share", "of target"), isNumber: true, value: ({ mixing }) => mixing?.realised },
       title: "Share of the batches, and the share by weight",
       cell: ({ mixing }) =>
         mixing ? (
@@ -232,7 +232,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
         ),
     },
     {
-      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), className: "num" },
+      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), isNumber: true },
       value: (view) => view.perSecond,
       cell: (view) => (
         <span data-rate title={view.pushedAt ? "Over the last minute, or less at very high rates" : "None in the last minute"}>
@@ -247,7 +247,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
       ),
     },
     {
-      ...{ id: "queued", label: headed("Queued", unit), className: "num", value: (view) => view.queued },
+      ...{ id: "queued", label: headed("Queued", unit), isNumber: true, value: (view) => view.queued },
       cell: (view) => (
         <span data-queued={view.queued}>
           {number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span>
@@ -255,7 +255,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
       ),
     },
     {
-      ...{ id: "served", label: headed("Served", unit), className: "num", value: (view) => view.served },
+      ...{ id: "served", label: headed("Served", unit), isNumber: true, value: (view) => view.served },
       cell: (view) => number(view.served),
     },
     {
@@ -269,7 +269,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
       ),
     },
     {
-      ...{ id: "actions", label: <span className="unseen">Actions</span>, className: css.stacked },
+      ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, className: css.stacked },
       cell: ({ environment, name }) =>
         environment &&
         ([environment.connected ? "disconnect" : "reconnect", environment.muted ? "unmute" : "mute"] as const).map((verb) => (

@@ -106,7 +106,7 @@ export function DataFlow({ run, diagnosis: live }: { run: RunDetail; diagnosis: 
   return (
     <>
       {diagnosis && <Diagnosis diagnosis={diagnosis} />}
-      <Panel title="Data flow" note="share of the last minute that each stage works; striped: waits" className="span-12">
+      <Panel title="Data flow" note="share of the last minute that each stage works; striped: waits">
         <Lanes isOrdered label="Stages in the order of the data flow" lanes={run.kind === "outside" ? [ELSEWHERE, ...stages] : stages} />
       </Panel>
     </>

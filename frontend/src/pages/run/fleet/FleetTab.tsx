@@ -72,7 +72,6 @@ function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDeta
           {!isOver(run.status) && <FleetSize run={run} workers={workers} />}
         </>
       }
-      className="span-12"
     >
       {workers.length === 0 ? (
         <NoWorkers run={run} />

@@ -1,4 +1,4 @@
-import { Button, Group, Select, Text } from "@mantine/core";
+import { Button, Group, Select, Text, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -56,14 +56,14 @@ function Ask({ run, workers, onClose }: AskProps) {
 const columnsOf = (onOpen: (recording: string) => void): Column<RecordingRow>[] => [
   { label: "State", value: ({ state }) => state, cell: ({ state, reason }) => <StateChip state={state} reason={reason} /> },
   {
-    ...{ label: "Worker", className: "num", value: ({ worker }) => worker },
+    ...{ label: "Worker", isNumber: true, value: ({ worker }) => worker },
     cell: ({ worker, slot }) => (worker === null ? "–" : `${worker}${slot === null ? "" : ` · slot ${slot}`}`),
   },
-  { label: "Return", className: "num", value: (row) => row.episode_return },
-  { label: "Env steps", className: "num", value: (row) => row.episode_length },
-  { label: "Policy version", className: "num", value: (row) => row.policy_step, cell: (row) => policyStep(row.policy_step) },
+  { label: "Return", isNumber: true, value: (row) => row.episode_return },
+  { label: "Env steps", isNumber: true, value: (row) => row.episode_length },
+  { label: "Policy version", isNumber: true, value: (row) => row.policy_step, cell: (row) => policyStep(row.policy_step) },
   {
-    ...{ label: "Size", className: "num soft", value: (row) => row.size_bytes },
+    ...{ label: "Size", className: "soft", isNumber: true, value: (row) => row.size_bytes },
     cell: ({ state, size_bytes }) => (state === "ready" ? bytes(size_bytes) : "–"),
   },
   {
@@ -71,7 +71,7 @@ const columnsOf = (onOpen: (recording: string) => void): Column<RecordingRow>[] 
     cell: (row) => <Age at={row.requested_at} suffix=" ago" />,
   },
   {
-    ...{ id: "watch", label: <span className="unseen">Watch</span>, className: "num" },
+    ...{ id: "watch", label: <VisuallyHidden>Watch</VisuallyHidden>, isNumber: true },
     cell: ({ id, state, reason }) =>
       state === "ready" ? (
         <Button size="compact-xs" variant="default" onClick={() => onOpen(id)}>
@@ -106,7 +106,6 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
           </Hint>
         )
       }
-      className="span-12"
     >
       <DataTable
         label="Recordings, newest first"

@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, SimpleGrid } from "@mantine/core";
+import { ActionIcon, Button, Group, SimpleGrid, VisuallyHidden } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -61,10 +61,10 @@ function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[]
   return [
     { label: "Worker", cell: ({ index }) => <b>{index}</b>, value: ({ index }) => index },
     { label: "State · newest log line", cell: (worker) => <State worker={worker} />, value: ({ state }) => state },
-    { label: "pid", className: "num soft", cell: ({ pid }) => pid ?? "–" },
-    { label: `${words.work}/s`, className: "num", value: (worker) => worker.env_steps_per_second },
+    { label: "pid", className: "soft", isNumber: true, cell: ({ pid }) => pid ?? "–" },
+    { label: `${words.work}/s`, isNumber: true, value: (worker) => worker.env_steps_per_second },
     {
-      ...{ label: "Weights", title: "Active version, after the announced one if the worker has yet to load it", className: "num" },
+      ...{ label: "Weights", title: "Active version, after the announced one if the worker has yet to load it", isNumber: true },
       value: (worker) => worker.active_step,
       cell: ({ active_step, announced_step }) => (
         <>
@@ -73,18 +73,18 @@ function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[]
         </>
       ),
     },
-    { label: "Unsent", title: `${words.envelopes} waiting to be sent`, className: "num", value: ({ to_send }) => to_send },
-    { label: "Restarts", className: "num", value: ({ restarts }) => restarts },
+    { label: "Unsent", title: `${words.envelopes} waiting to be sent`, isNumber: true, value: ({ to_send }) => to_send },
+    { label: "Restarts", isNumber: true, value: ({ restarts }) => restarts },
     {
-      ...{ label: "CPU", title: "Of one core, including env processes", className: "num" },
+      ...{ label: "CPU", title: "Of one core, including env processes", isNumber: true },
       ...{ value: (worker) => worker.cpu_percent, cell: (worker) => share(worker.cpu_percent) },
     },
     {
-      ...{ label: "Memory", title: "Resident, including env processes", className: "num" },
+      ...{ label: "Memory", title: "Resident, including env processes", isNumber: true },
       ...{ value: (worker) => worker.memory_bytes, cell: (worker) => bytes(worker.memory_bytes) },
     },
     hasGpu && {
-      ...{ label: "GPU", title: "Utilization of the worker's device, including other users", className: "num" },
+      ...{ label: "GPU", title: "Utilization of the worker's device, including other users", isNumber: true },
       value: (worker) => worker.gpu_percent,
       cell: (worker) => (
         <span data-gpu>
@@ -217,7 +217,7 @@ export function Workers({ run, workers, chosen, onOpen }: Props) {
   };
   const columns: (Column<WorkerRow> | false)[] = [
     {
-      ...{ id: "open", label: <span className="unseen">Open</span>, className: css.expander },
+      ...{ id: "open", label: <VisuallyHidden>Open</VisuallyHidden>, className: css.expander },
       cell: ({ index }) => (
         <ActionIcon
           variant="subtle"
@@ -235,7 +235,7 @@ export function Workers({ run, workers, chosen, onOpen }: Props) {
       workers.some((worker) => worker.gpu_percent !== null),
     ),
     {
-      ...{ id: "log", label: <span className="unseen">Log</span> },
+      ...{ id: "log", label: <VisuallyHidden>Log</VisuallyHidden> },
       cell: ({ index }) => <LogLink run={run.name} log={String(index)} label={`Log of worker ${index}`} />,
     },
   ];

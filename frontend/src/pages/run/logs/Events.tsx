@@ -4,7 +4,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useMemo, useRef } from "react";
 import type { RunEvent } from "@/api/types";
 import { Hint, LongText } from "@/components/inline";
-import { ErrorState, Panel, Skeletons } from "@/components/panels";
+import { type Columns, ErrorState, Panel, Skeletons } from "@/components/panels";
 import { ShowMore } from "@/components/Table";
 import { moment, utc, visible } from "@/format";
 import { useChangeFeed, useSeries } from "@/live/live";
@@ -61,7 +61,7 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
 
 type Props = {
   title?: string;
-  className?: string;
+  columns?: Columns;
   /** Newest first. */
   events: RunEvent[];
   /** A moment in ms since 1970; the last event before it is marked. */
@@ -70,11 +70,11 @@ type Props = {
 };
 
 /** A panel of given events. */
-export function Events({ title = "Events", className = "span-12", events, at, children }: Props) {
+export function Events({ title = "Events", columns, events, at, children }: Props) {
   const folded = useMemo(() => fold(events), [events]);
   const marked = at === undefined ? undefined : folded.find(({ firstAt }) => Date.parse(firstAt) <= at);
   return (
-    <Panel title={title} note="newest first" className={className}>
+    <Panel title={title} note="newest first" columns={columns}>
       {events.length === 0 ? (
         <NoDataYet title="No events yet">
           Starts, pauses, restarts and registrations are recorded here, such as that of a trainer.

@@ -42,7 +42,7 @@ type Props = {
 /** The newest log lines of a process of the fleet, read from its node and followed. */
 export function LogPanel({ run, workers, place, search, onSearch }: Props) {
   return (
-    <Panel title={place ? `Log of ${nameOf(place)}` : "Fleet logs"} note="read from its node on demand" className="span-12">
+    <Panel title={place ? `Log of ${nameOf(place)}` : "Fleet logs"} note="read from its node on demand">
       <Select
         aria-label="Process"
         placeholder="Process"

@@ -1,8 +1,6 @@
 /** API queries for the events of a run and the logs of its fleet. */
 
-import { queryOptions } from "@tanstack/react-query";
-import { api, body, pagesOf } from "@/api/client";
-import type { FleetLog } from "@/api/types";
+import { api, ask, body, pagesOf } from "@/api/client";
 
 /** A worker and one of its env slots. A null worker is the manager or any worker; a null slot is any slot. */
 export type FleetPlace = { worker: number | null; slot: number | null };
@@ -13,13 +11,11 @@ const EVENTS_PER_PAGE = 100;
 /** The newest lines of a process; read again while they are followed. */
 export function logQuery(run: string, { worker, slot }: FleetPlace, lines: number, follows: boolean) {
   const query = { worker: worker ?? undefined, slot: slot ?? undefined, lines };
-  return queryOptions({
-    queryKey: ["fleet-log", run, worker, slot, lines],
-    queryFn: (): Promise<FleetLog> => body(api.GET("/api/v1/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
-    refetchInterval: follows ? FOLLOW_MS : false,
-    placeholderData: (shown) => shown,
-    retry: false,
-  });
+  return ask(
+    ["fleet-log", run, worker, slot, lines],
+    () => api.GET("/api/v1/runs/{run}/fleet/logs", { params: { path: { run }, query } }),
+    { refetchInterval: follows ? FOLLOW_MS : false, placeholderData: (shown) => shown, retry: false },
+  );
 }
 
 /** Events of a run, newest first; of all kinds by default. */

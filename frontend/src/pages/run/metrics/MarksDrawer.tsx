@@ -1,4 +1,4 @@
-import { ActionIcon } from "@mantine/core";
+import { ActionIcon, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useState } from "react";
@@ -40,9 +40,9 @@ const columnsOf = (mayOperate: boolean, onDelete: (row: Annotation) => void): Co
       </>
     ),
   },
-  { label: "Train step", className: "num", cell: ({ step }) => number(step) },
+  { label: "Train step", isNumber: true, cell: ({ step }) => number(step) },
   {
-    ...{ id: "actions", label: <span className="unseen">Actions</span> },
+    ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden> },
     cell: (row) =>
       (row.is_own || mayOperate) && (
         <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Remove “${visible(row.text)}”`} onClick={() => onDelete(row)}>

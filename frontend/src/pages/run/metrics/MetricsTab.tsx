@@ -1,4 +1,4 @@
-import { Autocomplete, Button, Group } from "@mantine/core";
+import { Autocomplete, Button, Center, Group, Paper } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, Navigate } from "@tanstack/react-router";
@@ -19,7 +19,6 @@ import { amountOf, useWallView } from "@/wall/useWallView";
 import { Views } from "@/wall/Views";
 import { pickedOf, runsOf, UNPICKED } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
-import wallCss from "@/wall/wall.module.css";
 
 const MarksDrawer = onDemand(() => import("./MarksDrawer"), "default");
 const PointDrawer = onDemand(() => import("@/pages/run/metrics/PointDrawer"), "default");
@@ -35,7 +34,7 @@ const NO_NAMES: string[] = [];
 /** The panel of a metric with its title; added panels take the whole width. */
 function specOf(text: string, kind: RunDetail["kind"]): PanelSpec {
   const spec = panelOf(text);
-  if (spec.source.kind !== "metric") return { ...spec, height: 260, className: wallCss.wide };
+  if (spec.source.kind !== "metric") return { ...spec, height: 260, columns: 12 };
   const title = titleOf([kind], text);
   return title === undefined ? spec : { ...spec, title, note: visible(text) };
 }
@@ -77,11 +76,11 @@ export function MetricsTab() {
   if (names.length === 0) {
     const command = `curl -X POST ${location.origin}/api/v1/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
-      <div className="panel">
+      <Paper>
         <EmptyState title="No metrics yet" guide="start/trainer" command={command} needs={{ scope: "trainer", run: run.name }}>
           Trainers log metrics by step; each name becomes a chart.
         </EmptyState>
-      </div>
+      </Paper>
     );
   }
   const picked = pickedOf(search);
@@ -131,11 +130,11 @@ export function MetricsTab() {
       {isListing && <MarksDrawer run={run.name} onClose={() => setListing(false)} />}
       <Wall panels={panels} view={wallView} />
       {found.length > pages * PANELS_A_PAGE && (
-        <div className="table-foot">
+        <Center p="xs">
           <Button size="compact-sm" variant="default" onClick={() => setPages(pages + 1)}>
             Show more of {number(found.length)}
           </Button>
-        </div>
+        </Center>
       )}
     </section>
   );

@@ -1,10 +1,10 @@
 /** The context of a point of a chart. */
 
-import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { Badge, Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, body } from "@/api/client";
+import { api, ask } from "@/api/client";
 import type { components } from "@/api/schema";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { MetricAxis, RunDetail } from "@/api/types";
@@ -32,9 +32,7 @@ export function pointDetailsQuery(run: string, { name, axis, from, to }: PointRa
   const isElapsed = axis === "elapsed";
   const slack = isElapsed || axis === "time" ? ROUNDED_SECONDS : 0;
   const query = { name, x: axis, from: Math.max(isElapsed ? -Infinity : 0, from - slack), to: to + slack };
-  return queryOptions({
-    queryKey: ["metric-point", run, query],
-    queryFn: (): Promise<PointDetails> => body(api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } })),
+  return ask(["metric-point", run, query], () => api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } }), {
     retry: false,
   });
 }
@@ -151,8 +149,8 @@ function Worst({ run, batches }: { run: RunDetail; batches: PointBatch[] }) {
               </Text>
             ),
           },
-          { label: isGroups ? "Score" : "Return", className: "num", cell: ({ score }) => number(score) },
-          { label: "Weights", className: "num", cell: ({ policy_step }) => policyStep(policy_step) },
+          { label: isGroups ? "Score" : "Return", isNumber: true, cell: ({ score }) => number(score) },
+          { label: "Weights", isNumber: true, cell: ({ policy_step }) => policyStep(policy_step) },
         ]}
       />
       <p className="small">
@@ -205,11 +203,7 @@ function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
               batch {number(batch.ordinal)}
             </Link>
             <BatchChip batch={batch} />
-            {batch.with_trainer && (
-              <span className="tag" title="Held by a trainer in the time range of this point">
-                active
-              </span>
-            )}
+            {batch.with_trainer && <Badge title="Held by a trainer in the time range of this point">active</Badge>}
             <span className="faint small">
               leased <Moment at={batch.leased_at} />
               {batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {versionName(batch.epoch, batch.policy_step)}

@@ -56,7 +56,7 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
   const { work } = wordsOf(run.kind);
   const waiting = queuedFigure(run, queue, ledger);
   return (
-    <Group component="dl" className="figures" gap="0.15rem 1.5rem" m={0} mb="xs">
+    <Group component="dl" gap="0.15rem 1.5rem" m={0} mb="xs">
       {run.kind === "outside" ? (
         <Score run={run} />
       ) : (

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "react";
 import { mayMeasure, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { onDemand } from "@/components/onDemand";
+import { PANEL_GRID } from "@/components/panels";
 import { DiagnosisLine } from "@/diagnosis/Diagnosis";
 import { live } from "@/live/live";
 import { useMarks } from "@/pages/run/marks";
@@ -88,7 +89,7 @@ export function OverviewCharts() {
           </AxisControls>
         </Group>
       </Group>
-      <Wall panels={presetsOf(run.kind)} view={view} together={namesOfPresets} className="charts" current={current} />
+      <Wall panels={presetsOf(run.kind)} view={view} together={namesOfPresets} className={PANEL_GRID} current={current} />
       {picked && <PointDrawer run={run} point={picked} axis={axis} unit={view.xLabel} onClose={() => change(UNPICKED)} />}
     </section>
   );

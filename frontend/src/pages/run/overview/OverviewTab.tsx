@@ -1,4 +1,4 @@
-import { Box, Group, Stack } from "@mantine/core";
+import { Box, Group, Paper, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery } from "@/api/alerts";
@@ -25,26 +25,28 @@ const EVENTS_SHOWN = 60;
 function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   if (rows.length === 0) return null;
   return (
-    <Stack component="section" gap="xs" px="md" py="xs" mb="sm" className="panel span-12" aria-label="Alerts of this run">
-      {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
-        <Group key={alert.id} data-alert-id={alert.id} gap="0.25rem 0.85rem" align="baseline">
-          <AlertChip alert={alert} />
-          <Box flex="1 1 14rem" className="anywhere">
-            <Link to="/alerts" search={{ alert: alert.id }}>
-              {visible(alert.message)}
-            </Link>
-          </Box>
-          <span className="soft small nowrap">
-            <Age at={alert.first_seen_at} suffix=" ago" />
-          </span>
-        </Group>
-      ))}
-      {rows.length > RUN_ALERTS_SHOWN && (
-        <Link to="/alerts" search={{ run: run.name }} className="small">
-          All alerts of this run
-        </Link>
-      )}
-    </Stack>
+    <Paper component="section" px="md" py="xs" mb="sm" aria-label="Alerts of this run">
+      <Stack gap="xs">
+        {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
+          <Group key={alert.id} data-alert-id={alert.id} gap="0.25rem 0.85rem" align="baseline">
+            <AlertChip alert={alert} />
+            <Box flex="1 1 14rem" className="anywhere">
+              <Link to="/alerts" search={{ alert: alert.id }}>
+                {visible(alert.message)}
+              </Link>
+            </Box>
+            <span className="soft small nowrap">
+              <Age at={alert.first_seen_at} suffix=" ago" />
+            </span>
+          </Group>
+        ))}
+        {rows.length > RUN_ALERTS_SHOWN && (
+          <Link to="/alerts" search={{ run: run.name }} className="small">
+            All alerts of this run
+          </Link>
+        )}
+      </Stack>
+    </Paper>
   );
 }
 
@@ -65,7 +67,7 @@ export function OverviewTab() {
       <Panels style={{ marginTop: "1rem" }}>
         <Ledger run={run} ledger={ledger} />
         {/* Same height as without a note. */}
-        <Box className="span-12" mih="5.6rem">
+        <Box mih="5.6rem">
           <NotesPanel run={run.name} events={events} />
         </Box>
         <Newest run={run} />

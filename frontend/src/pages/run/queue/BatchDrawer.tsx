@@ -54,20 +54,20 @@ type Item = BatchItems["results"][number];
 
 const columnsOf = (run: RunDetail, isGroups: boolean): (Column<Item> | false)[] => [
   {
-    ...{ label: isGroups ? "Group" : "Fragment", className: "num", value: ({ id }) => id },
+    ...{ label: isGroups ? "Group" : "Fragment", isNumber: true, value: ({ id }) => id },
     cell: ({ id }) => (
-      <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${id}`} className="strong">
+      <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${id}`} data-strong>
         {id}
       </AppLink>
     ),
   },
   { label: "Environment", className: "anywhere", value: ({ environment }) => environment },
-  { label: isGroups ? "Sequences" : "Steps", className: "num", value: ({ sequences, steps }) => (isGroups ? sequences : steps) },
-  isGroups && { label: "Tokens", className: "num", value: ({ tokens }) => tokens },
-  isGroups && { label: "Score", className: "num", value: (item) => item.score_mean },
-  { label: "Versions behind", className: "num", value: ({ staleness }) => staleness },
+  { label: isGroups ? "Sequences" : "Steps", isNumber: true, value: ({ sequences, steps }) => (isGroups ? sequences : steps) },
+  isGroups && { label: "Tokens", isNumber: true, value: ({ tokens }) => tokens },
+  isGroups && { label: "Score", isNumber: true, value: (item) => item.score_mean },
+  { label: "Versions behind", isNumber: true, value: ({ staleness }) => staleness },
   {
-    ...{ label: "Received", className: "num", value: ({ received_at }) => received_at },
+    ...{ label: "Received", isNumber: true, value: ({ received_at }) => received_at },
     cell: ({ received_at }) => <Age at={received_at} suffix=" ago" />,
   },
 ];

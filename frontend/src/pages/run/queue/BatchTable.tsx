@@ -53,9 +53,9 @@ export function Composition({ label, unit, composition, shares, names }: Composi
   });
   const columns: Column<Share>[] = [
     { label: "Environment", className: "anywhere", value: ({ name }) => name },
-    { label: unit, className: "num", value: ({ items }) => items },
-    { label: "Share", className: "num", value: ({ share }) => share, cell: ({ share }) => percent(share) },
-    { label: "Target share", className: "num soft", value: ({ target }) => target, cell: ({ target }) => percent(target) },
+    { label: unit, isNumber: true, value: ({ items }) => items },
+    { label: "Share", isNumber: true, value: ({ share }) => share, cell: ({ share }) => percent(share) },
+    { label: "Target share", className: "soft", isNumber: true, value: ({ target }) => target, cell: ({ target }) => percent(target) },
   ];
   return <DataTable label={label} rows={rows} columns={columns} keyOf={({ name }) => name} />;
 }
@@ -63,9 +63,9 @@ export function Composition({ label, unit, composition, shares, names }: Composi
 function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined): Column<BatchRow>[] {
   return [
     {
-      ...{ label: "Step", className: "num", value: (batch) => batch.ordinal },
+      ...{ label: "Step", isNumber: true, value: (batch) => batch.ordinal },
       cell: (batch) => (
-        <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} className="strong" data-open>
+        <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} data-open>
           {number(batch.ordinal)}
         </Link>
       ),
@@ -75,14 +75,14 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
       ...{ label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}`, className: `anywhere ${css.composition}` },
       cell: (batch) => visible(compositionText(batch.composition, names)),
     },
-    { label: "Tokens", className: "num", value: ({ tokens }) => tokens, cell: ({ tokens }) => (tokens ? count(tokens) : "–") },
-    { label: "Padding", className: "num", value: ({ padding }) => padding, cell: ({ padding }) => percent(padding) },
+    { label: "Tokens", isNumber: true, value: ({ tokens }) => tokens, cell: ({ tokens }) => (tokens ? count(tokens) : "–") },
+    { label: "Padding", isNumber: true, value: ({ padding }) => padding, cell: ({ padding }) => percent(padding) },
     { label: "Trainer", className: "anywhere", value: ({ trainer }) => trainer },
     {
-      ...{ label: "Leased", className: "num", value: ({ leased_at }) => leased_at },
+      ...{ label: "Leased", isNumber: true, value: ({ leased_at }) => leased_at },
       cell: ({ leased_at }) => <Age at={leased_at} suffix=" ago" />,
     },
-    { label: "Latency", className: "num", value: latencySeconds, cell: (batch) => duration(latencySeconds(batch)) },
+    { label: "Latency", isNumber: true, value: latencySeconds, cell: (batch) => duration(latencySeconds(batch)) },
     { label: "Staleness", cell: ({ staleness }) => <Staleness staleness={staleness} /> },
   ];
 }
@@ -107,7 +107,6 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
     <Panel
       title="Batches"
       note="newest first"
-      className="span-12"
       aside={
         <Select
           aria-label="Filter by state"
@@ -128,7 +127,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
         error={batches.error}
         columns={columnsOf(run, names, state)}
         keyOf={({ id }) => id}
-        attributes={({ ordinal }) => ({ className: "opens", "data-row": true, "data-batch": ordinal })}
+        attributes={({ ordinal }) => ({ "data-opens": true, "data-row": true, "data-batch": ordinal })}
         empty={<Nothing run={run} isFiltered={state !== undefined} />}
         pages={batches}
       />

@@ -78,7 +78,6 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
       title={`Ledger, in ${unit}`}
       note={`outcome of every accepted ${unit.slice(0, -1)}`}
       aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
-      className="span-12"
     >
       <Line segments={states.map(({ name, count }) => ({ key: name, width: count / (counts.accepted || 1), fill: ITEM_FILLS[name] }))} />
       <Group gap="0.25rem 1.4rem" mt="sm">

@@ -69,7 +69,7 @@ function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
       title={paused ? "Producers paused" : "Backpressure"}
       note={paused ? "conditions that hold producers back" : "producers are running"}
       aside={change}
-      className="span-6"
+      columns={6}
     >
       {gates.length === 0 ? (
         <p className="soft">The trainer sets the batch size when it registers; until then producers never pause.</p>
@@ -108,10 +108,10 @@ const queuedColumns = (unit: string): Column<Queued>[] => [
       </>
     ),
   },
-  { label: `Queued · ${unit}`, className: "num", value: (each) => each.queued_sequences },
-  { label: "Share", className: "num", value: ({ share }) => share, cell: ({ share }) => percent(share) },
+  { label: `Queued · ${unit}`, isNumber: true, value: (each) => each.queued_sequences },
+  { label: "Share", isNumber: true, value: ({ share }) => share, cell: ({ share }) => percent(share) },
   {
-    ...{ label: "Incomplete", className: "num", title: "Partial groups wait until they add up to a full group" },
+    ...{ label: "Incomplete", isNumber: true, title: "Partial groups wait until they add up to a full group" },
     value: ({ waiting }) => waiting,
     cell: (each) => (
       <span data-incomplete={each.waiting}>
@@ -125,7 +125,7 @@ const queuedColumns = (unit: string): Column<Queued>[] => [
     ),
   },
   {
-    ...{ label: "Oldest", className: "num", title: "Age of the oldest queued item", value: ({ oldest_at }) => oldest_at },
+    ...{ label: "Oldest", isNumber: true, title: "Age of the oldest queued item", value: ({ oldest_at }) => oldest_at },
     cell: ({ oldest_at }) => (oldest_at ? <Age at={oldest_at} /> : "–"),
   },
 ];
@@ -140,7 +140,7 @@ function Depth({ queue: { environments, threshold, unit } }: { queue: QueueAnswe
     share: total ? each.queued_sequences / total : null,
   }));
   return (
-    <Panel title="Depth by environment" note={<span data-quantity="queue">{`${inUnit(total, unit)} queued`}</span>} className="span-6">
+    <Panel title="Depth by environment" note={<span data-quantity="queue">{`${inUnit(total, unit)} queued`}</span>} columns={6}>
       <Line
         words={`${inUnit(total, unit)} queued of the pause threshold ${number(threshold)}`}
         segments={rows.map(({ name, queued_sequences, fill }) => ({ key: name, width: queued_sequences / scale, fill }))}
@@ -169,7 +169,7 @@ const REASONS: Record<NonNullable<PreviewAnswer["reason"]>, string> = {
 function Preview({ queue, preview: data, names }: { queue: QueueAnswer; preview: PreviewAnswer; names: Names }) {
   const stale = queue.queued_sequences - data.queued_sequences;
   return (
-    <Panel title="Next batch" note="preview, not leased" className="span-6">
+    <Panel title="Next batch" note="preview, not leased" columns={6}>
       <p data-preview={data.reason ?? "ready"}>
         <Chip tone={data.reason ? "quiet" : "good"} sign={data.reason ? "◌" : "✓"}>
           {data.reason ? "none yet" : "ready"}
@@ -222,7 +222,8 @@ export function QueueTab() {
         panels={panels}
         range={search}
         onRange={(range) => void navigate({ search: (old) => ({ ...old, ...range }), replace: true, resetScroll: false })}
-        className={run.kind === "fleet" ? "span-12" : "span-6"}
+        className=""
+        columns={run.kind === "fleet" ? 12 : 6}
         current={{ queue: data?.ledger?.[unitOf(run.kind)].queued ?? null }}
       />
       <BatchTable run={run} names={names} rereadMs={refetchInterval} />

@@ -6,7 +6,7 @@ import type { RunDetail } from "@/api/types";
 import { valueAt } from "@/charts/scale";
 import { type Column, DataTable } from "@/components/DataTable";
 import { term } from "@/components/filter/suggest";
-import { ErrorState, Skeletons } from "@/components/panels";
+import { ErrorState, Skeletons, TextButton } from "@/components/panels";
 import { inUnit, number, visible } from "@/format";
 import css from "@/pages/run/trajectories/distribution.module.css";
 import { type Range, rangeIn, taskIn, withRange, withTask } from "@/pages/run/trajectories/ranges";
@@ -115,7 +115,7 @@ function Bars({ spread: { counts, least, most, unit }, range, onRange }: BarsPro
   );
 }
 
-const figure = (label: string, value: (task: Task) => number): Column<Task> => ({ label, value, className: "num" });
+const figure = (label: string, value: (task: Task) => number): Column<Task> => ({ label, value, isNumber: true });
 
 function columnsOf(chosen: string | undefined, onTask: (task: string | undefined) => void): Column<Task>[] {
   return [
@@ -126,15 +126,9 @@ function columnsOf(chosen: string | undefined, onTask: (task: string | undefined
           {mode === "eval" || !task ? (
             visible(task || "no environment")
           ) : (
-            <button
-              type="button"
-              className="link-button"
-              aria-pressed={task === chosen}
-              title={term("env", task)}
-              onClick={() => onTask(task === chosen ? undefined : task)}
-            >
+            <TextButton aria-pressed={task === chosen} title={term("env", task)} onClick={() => onTask(task === chosen ? undefined : task)}>
               {visible(task)}
-            </button>
+            </TextButton>
           )}
           {mode === "eval" && <span className="faint small"> evaluation</span>}
         </>

@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, Paper } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { exportUrl } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
@@ -22,7 +22,7 @@ export function TrajectoriesTab() {
   const { spread } = search;
   const change = (next: SampleSearch) => void navigate({ search: next, replace: true, resetScroll: false });
   return (
-    <section className="panel" aria-label="Samples">
+    <Paper component="section" aria-label="Samples">
       <SampleList
         search={search}
         onSearch={(next, replace) => void navigate({ search: next, replace })}
@@ -45,7 +45,7 @@ export function TrajectoriesTab() {
         above={spread && <Distribution run={run} of={spread} search={search} onSearch={change} />}
         empty={<Nothing run={run} isOfEpisodes={search.kind === "episode"} />}
       />
-    </section>
+    </Paper>
   );
 }
 

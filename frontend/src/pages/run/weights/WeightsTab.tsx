@@ -1,4 +1,4 @@
-import { Button, NativeSelect } from "@mantine/core";
+import { Button, NativeSelect, VisuallyHidden } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -108,7 +108,6 @@ function Orders({ run, orders, versions, workers }: OrdersProps) {
           {isPinned && button("unpin", "Follow newest…")}
         </>
       }
-      className="span-12"
     >
       <p data-pinned={isPinned || undefined}>
         {isPinned && <Pinned />} {pinText(orders)}
@@ -146,9 +145,9 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
   const isOfRun = ({ epoch }: PolicyVersionRow) => epoch === run.epoch;
   const isBack = (version: PolicyVersionRow) => isHeldBack(version, orders, run.epoch);
   return [
-    { label: "Version", className: "num", cell: ({ epoch, step }) => <b>{versionName(epoch, step)}</b> },
+    { label: "Version", isNumber: true, cell: ({ epoch, step }) => <b>{versionName(epoch, step)}</b> },
     {
-      ...{ id: "current", label: <span className="unseen">Current</span>, className: "nowrap" },
+      ...{ id: "current", label: <VisuallyHidden>Current</VisuallyHidden>, className: "nowrap" },
       cell: (version) => (
         <>
           {isOfRun(version) && version.step === run.policy_step && (
@@ -162,20 +161,20 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
       ),
     },
     {
-      ...{ label: "Published", className: "num", value: ({ published_at }) => published_at },
+      ...{ label: "Published", isNumber: true, value: ({ published_at }) => published_at },
       cell: ({ published_at }) => <Age at={published_at} suffix=" ago" />,
     },
-    { label: "Size", className: "num", value: (version) => version.size_bytes, cell: ({ size_bytes }) => bytes(size_bytes) },
+    { label: "Size", isNumber: true, value: (version) => version.size_bytes, cell: ({ size_bytes }) => bytes(size_bytes) },
     { label: "Trainer", className: "nowrap", value: ({ trainer }) => trainer },
     {
-      ...{ label: "Workers", className: "num", title: "Workers that have loaded the version, of those that reported it" },
+      ...{ label: "Workers", isNumber: true, title: "Workers that have loaded the version, of those that reported it" },
       cell: (version) => {
         const { loaded, reported } = deliveryOf(version, deliveries);
         return reported === 0 ? "–" : `${loaded} of ${reported}`;
       },
     },
     {
-      ...{ label: "Slowest", className: "num nowrap", title: "From publication until the last worker has loaded the version" },
+      ...{ label: "Slowest", className: "nowrap", isNumber: true, title: "From publication until the last worker has loaded the version" },
       cell: (version) => {
         const { slowest, seconds } = deliveryOf(version, deliveries);
         if (seconds !== null && seconds < REPORT_SECONDS) return "< 1 s";
@@ -187,9 +186,9 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
 
 const REPLICAS: Column<Replica>[] = [
   { label: "Address", className: "nowrap", value: ({ address }) => address },
-  { label: "Version", className: "num", cell: ({ version }) => (version ? versionName(...version) : "–") },
+  { label: "Version", isNumber: true, cell: ({ version }) => (version ? versionName(...version) : "–") },
   {
-    ...{ label: "Last contact", className: "num", value: ({ contactAt }) => contactAt },
+    ...{ label: "Last contact", isNumber: true, value: ({ contactAt }) => contactAt },
     cell: ({ contactAt }) => (contactAt ? <Age at={contactAt} suffix=" ago" /> : "–"),
   },
   { label: "Problem", value: ({ error }) => error },
@@ -220,7 +219,7 @@ export function WeightsTab() {
     <Panels>
       {read.error && <ErrorState title="Weight orders unavailable" error={read.error} />}
       {orders && <Orders run={run} orders={orders} versions={versions ?? []} workers={workers} />}
-      <Panel title="Versions" note="newest first" className="span-12">
+      <Panel title="Versions" note="newest first">
         <DataTable
           label="Versions, newest first"
           className={css.versions}
@@ -242,7 +241,7 @@ export function WeightsTab() {
         />
       </Panel>
       {replicas.length > 0 && (
-        <Panel title="Inference engines" note="as the workers last reached them" className="span-12">
+        <Panel title="Inference engines" note="as the workers last reached them">
           <DataTable
             label="Inference engines"
             rows={replicas}
