@@ -11,7 +11,6 @@ import { bytes, clock, counted, duration, number, visible } from "@/format";
 import { useCluster, useIsOutdated, useNotice } from "@/live/live";
 import { Machines, Use } from "@/pages/cluster/Machines";
 import { healthOf, share } from "@/pages/cluster/parts";
-import css from "./cluster.module.css";
 
 /** Covers two polling intervals and a slow poll. */
 const PROOF_SECONDS = 20;
@@ -173,7 +172,7 @@ export function ClusterPage() {
       <PageTitle title="Cluster">
         {data && found && (
           <Chip tone={found.tone} sign={found.sign} data-health={found.tone} role="status">
-            <span className={css.health}>{found.text}</span>
+            <span style={{ whiteSpace: "normal" }}>{found.text}</span>
           </Chip>
         )}
         <Space flex={1} />

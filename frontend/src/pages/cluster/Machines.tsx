@@ -103,7 +103,8 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
   ));
   return (
     <>
-      · {active === null ? "jobs unknown" : active.length === 0 ? "idle" : work}
+      {" · "}
+      {active === null ? "jobs unknown" : active.length === 0 ? "idle" : work}
       <span className="faint">{` · ${number(concurrency)} at once of ${queues.map(visible).join(", ") || "no queue"}`}</span>
     </>
   );

@@ -1,4 +1,4 @@
-import { Badge, Paper, SegmentedControl, Space, TextInput, UnstyledButton } from "@mantine/core";
+import { Badge, Group, Paper, SegmentedControl, Space, Text, TextInput, UnstyledButton } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -77,7 +77,7 @@ export function EnvironmentsPage() {
         <span className="soft small">Registered environments and those that runs have used.</span>
       </PageTitle>
       <Paper component="section" aria-label="Environments by name">
-        <div className={css.bar}>
+        <Group p="sm" gap="sm">
           <TextInput
             size="xs"
             aria-label="Part of the name"
@@ -94,8 +94,12 @@ export function EnvironmentsPage() {
             onChange={(value) => look({ kind: ENVIRONMENT_KINDS.find((each) => each === value) })}
           />
           <Space flex={1} />
-          {first && <span className={`faint tiny ${css.window}`}>{windowText(first)}</span>}
-        </div>
+          {first && (
+            <Text size="xs" maw="34rem" className="faint">
+              {windowText(first)}
+            </Text>
+          )}
+        </Group>
         <DataTable
           label="Environments"
           rows={list.data?.pages.flatMap(({ results }) => results)}
