@@ -171,7 +171,7 @@ function columnsOf({ kind, hasRuns, isOnePrompt, list, columns = [], hasCorrect,
       className: "num",
       cell: ({ score }) => number(score),
     },
-    isGroup && rangeColumn("Range", "Least and greatest score of its sequences", ({ scores }) => scores),
+    isGroup && !isOnePrompt && rangeColumn("Range", "Least and greatest score of its sequences", ({ scores }) => scores),
     hasCorrect && {
       ...{ label: "Solved", sortBy: "solved", className: "num wide-only", title: "Correct sequences of the group, by the environment" },
       cell: ({ correct, sequences }) => (correct === null ? "–" : `${number(correct)}/${number(sequences)}`),
