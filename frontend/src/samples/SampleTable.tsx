@@ -171,7 +171,7 @@ function columnsOf({ kind, hasRuns, isOnePrompt, list, columns = [], hasCorrect,
       isNumber: true,
       cell: ({ score }) => number(score),
     },
-    isGroup && rangeColumn("Range", "Least and greatest score of its sequences", ({ scores }) => scores),
+    isGroup && !isOnePrompt && rangeColumn("Range", "Least and greatest score of its sequences", ({ scores }) => scores),
     hasCorrect && {
       ...{
         label: "Solved",

@@ -59,7 +59,7 @@ export function Distribution({ run, of, search, onSearch }: Props) {
       {data.counted === 0 ? (
         <p className="faint small">No finished episodes yet.</p>
       ) : (
-        <SimpleGrid cols={{ base: 1, md: 2 }} spacing="xl">
+        <SimpleGrid cols={{ base: 1, xl: 2 }} spacing="md">
           <Bars spread={data} range={rangeIn(q, name)} onRange={(range) => filter(withRange(q, name, range))} />
           <DataTable
             label="By environment"
