@@ -195,6 +195,7 @@ def test_a_branch_and_an_expression_filter_charts_and_a_view_stores_them(
     panels = page.get_by_role("combobox", name="Panels")
     panels.fill("/^layer/.*norm$/")
     panels.press("Enter")
+    panels.press("Escape")
     panel = page.locator("[data-panel^='/']")
     expect(panel.locator("[data-matched='90']")).to_have_text("first 20 of 90 matching metrics")
     expect(panel.locator("canvas")).to_be_visible()
