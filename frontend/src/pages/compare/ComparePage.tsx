@@ -218,7 +218,7 @@ export function ComparePage() {
       <nav aria-label="Breadcrumbs" className="crumbs">
         <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">Compare</span>
       </nav>
-      <div className="page-title" style={{ flexWrap: "nowrap" }}>
+      <div className="page-title" style={{ flexWrap: "nowrap", whiteSpace: "nowrap" }}>
         <h1>Compare</h1>
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <span className="spacer" />

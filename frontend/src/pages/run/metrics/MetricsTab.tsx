@@ -7,7 +7,7 @@ import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { onDemand } from "@/components/onDemand";
 import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
-import { number, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { annotationsQuery, useMarks } from "@/pages/run/marks";
 import { useRun } from "@/pages/run/RunContext";
 import { leadsOf, returnsFirst, titleOf } from "@/runs/metricOrder";
@@ -124,8 +124,8 @@ export function MetricsTab() {
         />
       </Controls>
       <p className="small soft" role="status">
-        {number(found.length)} metrics{q ? ` matching “${q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and
-        weights.
+        {counted(found.length, "metric")}
+        {q ? ` matching “${q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
       </p>
       {picked && <PointDrawer run={run} point={picked} axis={axis} unit={wallView.xLabel} onClose={() => change(UNPICKED)} />}
       {isListing && <MarksDrawer run={run.name} onClose={() => setListing(false)} />}
