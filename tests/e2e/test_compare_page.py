@@ -227,9 +227,7 @@ def test_chosen_metrics_are_remembered_and_a_link_takes_precedence(
     page = signed_in
     page.goto("/compare?runs=paid-a,paid-b")
     expect(overlay(page, "reward_mean").locator("canvas")).to_be_visible()
-    page.locator(".mantine-TagsInput-pill").filter(has_text="reward_mean").locator(
-        "button"
-    ).click()
+    page.locator(".mantine-TagsInput-pill").filter(has_text="reward_mean").locator("button").click()
 
     page.goto("/compare?runs=paid-b,paid-a")
     expect(overlay(page, "abc").locator("canvas")).to_be_visible()

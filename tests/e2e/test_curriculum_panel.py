@@ -161,7 +161,7 @@ def test_lessons_are_shown_with_state_and_reason_and_change_live(
     expect(lesson(signed_in, "reverse-2").locator("[data-state='graduated']")).to_be_visible()
     expect(lesson(signed_in, "reverse-2")).to_contain_text("evaluation succeeded 63 times of 64")
     expect(lesson(signed_in, "reverse-8")).to_contain_text("requires reverse-4 (active, success")
-    expect(lesson(signed_in, "sums")).to_contain_text("64.1 % 53.8 % – 73.2 %; goal 90 %")
+    expect(lesson(signed_in, "sums")).to_contain_text("64 % 54 % – 73 %")
 
     # New reports of workers appear without a reload.
     fail(server, token, "sums")
@@ -248,7 +248,7 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
             trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
         assert fleet.evaluate(successes=16) == ["reverse-2", "sums"]
         row = lesson(signed_in, "sums")
-        expect(row).to_contain_text("25 % at version 0")
+        expect(row).to_contain_text(re.compile("25 %.*at version 0"))
 
         button.click()
         dialog = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
@@ -266,7 +266,7 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
         signed_in.get_by_role("button", name="Close").click()
 
         assert fleet.evaluate(successes=48) == ["sums"]
-        expect(row).to_contain_text("75 % at version 0")
+        expect(row).to_contain_text(re.compile("75 %.*at version 0"))
 
         signed_in.goto(f"/runs/{name}/logs")
         expect(

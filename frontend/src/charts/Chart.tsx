@@ -78,8 +78,8 @@ type LegendProps = {
 export function Legend({ lines, hidden, band }: LegendProps) {
   // The last line of an entry is the prominent one.
   const entries = new Map(lines.map((line) => [entryOf(line), line]));
-  // Its first line has the samples, the others are derived from them.
-  const sampled = new Map([...lines].reverse().map((line) => [entryOf(line), line]));
+  // Its value is that of the samples, which have the name of the entry, before a line that is derived from them.
+  const sampled = new Map(lines.filter((line) => line.label === entryOf(line)).map((line) => [line.label, line]));
   return (
     <Group gap="0 0.35rem" pt={5} ml={-6} role="group" aria-label="Lines">
       {[...entries].map(([entry, line]) => (

@@ -119,7 +119,7 @@ function Body({ spec, view, names: together, target, current }: BodyProps) {
   };
   const isPreset = source.kind === "preset";
   const isShared = runs.length > 1 && source.kind !== "regex";
-  const isWaiting = data === undefined && (own.names.length === 0 ? own.isPending : isPending);
+  const isWaiting = data === undefined ? (own.names.length === 0 ? own.isPending : isPending) : lines !== data;
   const absence = source.kind === "regex" && own.total === 0 ? "No matching metrics." : (spec.empty ?? "No samples in this range.");
   const xName = look.x ? visible(look.x) : xLabel;
   const { x, lines: drawn, band, found, absent } = drawing;
@@ -157,7 +157,7 @@ function Body({ spec, view, names: together, target, current }: BodyProps) {
           empty={isWaiting ? "Loading…" : absence}
           sheet={sheet}
         />
-        {!isPreset && <Foot view={view} found={found} absent={data ? absent : []} hasBand={band !== undefined} />}
+        {!isPreset && <Foot view={view} found={found} absent={isWaiting ? [] : absent} hasBand={band !== undefined} />}
         {source.kind === "regex" && (
           <p className="tiny soft" data-matched={own.total}>
             {matchesText(own.names.length, own.total)}

@@ -222,7 +222,7 @@ export function ComparePage() {
       <nav aria-label="Breadcrumbs" className="small faint">
         <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">Compare</span>
       </nav>
-      <PageTitle title="Compare" wrap="nowrap">
+      <PageTitle title="Compare" wrap="nowrap" style={{ whiteSpace: "nowrap" }}>
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <Space flex={1} />
         {names.length > 0 && (

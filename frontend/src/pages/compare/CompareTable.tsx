@@ -1,4 +1,4 @@
-import { SegmentedControl, VisuallyHidden } from "@mantine/core";
+import { Group, SegmentedControl, VisuallyHidden } from "@mantine/core";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
@@ -115,7 +115,7 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
       },
     };
   };
-  const settings = configRows(there.map(({ run }) => ({ ...run.config, now: settingsOf(run) })))
+  const settings = configRows(there.map(({ run }) => ({ ...run.config, current: settingsOf(run) })))
     .filter(({ isSame }) => rows === "all" || !isSame)
     .map(({ path, values }): Fact => {
       const texts = values.map(valueText);
@@ -166,12 +166,12 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
       (one, i): Column<Fact> => ({
         ...{ id: one.name, isNumber: true },
         label: (
-          <>
-            <Swatch look={lineStyleAt(view.places?.get(one.name) ?? 0)} />{" "}
+          <Group gap={6} justify="flex-end" wrap="nowrap">
+            <Swatch look={lineStyleAt(view.places?.get(one.name) ?? 0)} />
             <Link to="/runs/$name" params={{ name: one.name }} data-strong>
               {one.name}
             </Link>
-          </>
+          </Group>
         ),
         cell: ({ cell }) => <div data-run={one.name}>{cell(one, i)}</div>,
       }),

@@ -32,13 +32,13 @@ function MadeByHand({ children }: { children: ReactNode }) {
 const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
   {
     label: "Lesson",
-    cell: ({ name, spec, requires }) => (
+    cell: ({ name, spec, requires, stop_success }) => (
       <>
         <UnstyledButton data-open onClick={() => onOpen(name)}>
           {name}
         </UnstyledButton>
         <div className="small faint">
-          {spec}
+          {spec} · goal {percent(stop_success)}
           {requires.length > 0 && ` · after ${requires.map(({ lesson }) => lesson).join(", ")}`}
         </div>
       </>
@@ -78,16 +78,16 @@ const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
   { label: "Samples", isNumber: true, value: ({ samples }) => samples, cell: ({ samples }) => count(samples) },
   {
     label: "Evaluation",
-    title: "Success with its interval; the goal of the lesson",
+    title: "Success, with its interval",
     value: ({ evaluation }) => evaluation?.figures?.success.estimate,
-    cell: ({ evaluation, stop_success }) => {
+    cell: ({ evaluation }) => {
       if (!evaluation?.figures) return <span className="faint">not evaluated yet</span>;
       const { estimate, low, high } = evaluation.figures.success;
       return (
         <>
           {percent(estimate)}{" "}
           <span className="small faint nowrap">
-            {percent(low)} – {percent(high)}; goal {percent(stop_success)}
+            {percent(low)} – {percent(high)}
           </span>
           <div className="small faint nowrap">
             at version {policyStep(evaluation.policy_step)}, <Age at={evaluation.finished_at} suffix=" ago" />

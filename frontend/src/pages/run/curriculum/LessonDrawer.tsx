@@ -225,15 +225,18 @@ export default function LessonDrawer({ lesson, evaluation, revision, onChoose, o
       <ManualControl lesson={lesson} />
       <RunWall panels={panels} axis="step" range={range} onRange={setRange} className={PANEL_GRID} />
       {(rows.length > 0 || evaluations.error) && (
-        <DataTable
-          label="Evaluations, newest first"
-          page={EVALUATIONS_SHOWN}
-          rows={evaluations.data}
-          error={evaluations.error}
-          keyOf={({ id }) => id}
-          attributes={({ id }) => ({ "data-row": true, "data-evaluation": id, "aria-current": id === evaluation || undefined })}
-          columns={evaluationColumns(rows, onChoose)}
-        />
+        <>
+          <h3>Evaluations</h3>
+          <DataTable
+            label="Evaluations, newest first"
+            page={EVALUATIONS_SHOWN}
+            rows={evaluations.data}
+            error={evaluations.error}
+            keyOf={({ id }) => id}
+            attributes={({ id }) => ({ "data-row": true, "data-evaluation": id, "aria-current": id === evaluation || undefined })}
+            columns={evaluationColumns(rows, onChoose)}
+          />
+        </>
       )}
       <Answers run={run} lesson={lesson.name} newest={rows.find(({ samples }) => samples.length > 0)} chosen={evaluation} />
       <h3>History</h3>

@@ -106,7 +106,7 @@ export function MetricsTab() {
         <Autocomplete
           key={`q ${search.view}`}
           data-filter
-          {...{ flex: "1 1 12rem", size: "xs", label: "Find metrics", placeholder: "loss, grad norm …", defaultValue: q, onChange: find }}
+          {...{ flex: "1 1 10rem", size: "xs", label: "Find metrics", placeholder: "loss, grad norm …", defaultValue: q, onChange: find }}
           data={[...branches.keys()]}
           limit={BRANCHES_LISTED}
           renderOption={({ option }) => (
