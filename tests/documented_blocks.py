@@ -255,9 +255,9 @@ ELSEWHERE: Final = {
     "howto/torchrl.md": "tests/partners/test_torchrl.py",
     "howto/transfer-queue.md": "tests/partners/test_transfer_queue.py",
     "howto/trackers.md": "tests/partners/test_trackers.py",
-    "howto/trl.md": "tests/partners/test_trl.py",
+    "howto/trl.md": "tests/system/test_partner_tutorials.py",
     "howto/verifiers.md": "tests/partners/test_verifiers_lessons.py",
-    "howto/atropos.md": "tests/partners/test_atropos_generation.py",
+    "howto/atropos.md": "tests/system/test_partner_tutorials.py",
     "howto/backup.md": "tests/system/test_backup_and_restore.py",
     "howto/example-runs.md": "tests/e2e/screenshots.py",
 }
