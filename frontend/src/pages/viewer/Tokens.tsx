@@ -6,7 +6,7 @@ import { type KeyboardEvent, type MouseEvent, memo, useEffect, useRef, useState 
 import { type SequenceSummary, type SequenceWindow, WINDOW_TOKENS, windowQuery } from "@/api/groups";
 import { KeyHint } from "@/components/inline";
 import { Copy, ErrorState } from "@/components/panels";
-import { finePercent, number } from "@/format";
+import { number } from "@/format";
 import { CHANNELS, type Channel, LABELS, LEGEND, LOOKS, levelOf, neighbour, tokenText } from "@/pages/viewer/channels";
 import styles from "@/pages/viewer/tokens.module.css";
 import { viewLink } from "@/share/link";
@@ -246,7 +246,7 @@ const Spans = memo(function Spans({ window, from, to, channel, selected }: Spans
 
 function likelihood(logprob: number): string {
   const part = Math.exp(logprob);
-  return part >= 0.001 ? finePercent(part) : `1 in ${number(Math.round(1 / part))}`;
+  return part >= 0.001 ? `${number(100 * part)} %` : `1 in ${number(Math.round(1 / part))}`;
 }
 
 type CardProps = {
