@@ -258,7 +258,9 @@ def test_charts_share_one_zoom(signed_in: Page, measured: Server) -> None:
         points = overlay(page, metric).locator("[data-points]")
         expect(points).to_have_attribute("data-points", re.compile("^1[0-9][0-9]$|^9[0-9]$"))
     page.get_by_role("button", name="Reset zoom").click()
-    expect(overlay(page, "loss").locator("[data-points]")).to_have_attribute("data-points", str(STEPS))
+    expect(overlay(page, "loss").locator("[data-points]")).to_have_attribute(
+        "data-points", str(STEPS)
+    )
 
 
 def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Server) -> None:

@@ -1,6 +1,6 @@
 /** API queries and mutations for runs, their lists and their comparison. */
 
-import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useMutation } from "@tanstack/react-query";
 import { api, ask, askRows, at, body, pagesOf, results, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
@@ -157,13 +157,10 @@ export const deletionQuery = (address: string) =>
   ask(["deletion", address], () => api.GET("/api/v1/runs/{run}/deletion", at(address)), { gcTime: 0 });
 
 /** Delete a run with all its data. */
-export function useDeleteRun(address: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (reason: string) => body(api.DELETE("/api/v1/runs/{run}", { params: { path: { run: address }, query: { reason } } })),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ["runs"] }),
-  });
-}
+export const useDeleteRun = (address: string) =>
+  useChange(["runs"], (reason: string) =>
+    body(api.DELETE("/api/v1/runs/{run}", { params: { path: { run: address }, query: { reason } } })),
+  );
 
 export type Asked = { verb: RunVerb; reason: string };
 

@@ -38,7 +38,7 @@ it("shows prompt, answer, state and the cause of a drop in one row", async () =>
   listing(() => samplesOf([sampleOf("7", { state: "dropped", why, environment: "math" })]));
   await load("/trajectories");
   const row = (await screen.findByRole("link", { name: "Prompt 7" })).closest("tr");
-  for (const text of ["answer 7", "math", `dropped· ${why}`]) expect(row).toHaveTextContent(text);
+  for (const text of ["answer 7", "math", `dropped · ${why}`]) expect(row).toHaveTextContent(text);
 });
 
 it("filters by the language, which is part of the address, and names invalid words", async () => {

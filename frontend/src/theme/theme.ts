@@ -85,7 +85,7 @@ export const theme = createTheme({
     Drawer: { styles: dialog },
     Paper: { defaultProps: { withBorder: true }, styles: { root: { "--paper-border-color": "var(--line)", minWidth: 0 } } },
     Badge: {
-      defaultProps: { variant: "light", color: "quiet", size: "sm", radius: "sm", tt: "none", fw: 400 },
+      defaultProps: { component: "span", variant: "light", color: "quiet", size: "sm", radius: "sm", tt: "none", fw: 400 },
       styles: {
         root: {
           fontSize: "var(--mantine-font-size-xs)",
