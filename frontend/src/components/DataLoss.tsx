@@ -54,7 +54,7 @@ export function DataLoss({ alerts }: { alerts: LossAlert[] }) {
   const losses = alerts.filter(isLoss);
   if (losses.length === 0) return null;
   return (
-    <Alert component="section" variant="outline" color="bad" icon="▲" mb="sm" py="xs" bg="var(--panel)" aria-label="Loss of data">
+    <Alert role="region" variant="outline" color="bad" icon="▲" mb="sm" py="xs" bg="var(--panel)" aria-label="Loss of data">
       <Stack component="ul" gap={4} m={0} p={0}>
         {losses.map((alert) => (
           <Loss key={alert.id} alert={alert} />

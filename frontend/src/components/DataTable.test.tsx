@@ -12,7 +12,7 @@ const ROWS: Row[] = [
 ];
 const COLUMNS: Column<Row>[] = [
   { id: "name", label: "Name", cell: ({ name }) => name, value: ({ name }) => name },
-  { id: "rate", label: "Rate", className: "num", cell: ({ rate }) => rate ?? "–", value: ({ rate }) => rate },
+  { id: "rate", label: "Rate", isNumber: true, cell: ({ rate }) => rate ?? "–", value: ({ rate }) => rate },
   { id: "act", label: "Actions", cell: () => "…" },
 ];
 
@@ -46,7 +46,7 @@ it("sorts by the heading that is pressed, with the keyboard as well, and returns
 });
 
 it("draws only the visible rows of a long table", async () => {
-  vi.spyOn(HTMLElement.prototype, "offsetHeight", "get").mockReturnValue(600);
+  vi.spyOn(Element.prototype, "clientHeight", "get").mockReturnValue(600);
   const rows = Array.from({ length: 1_000 }, (_, at) => ({ name: `worker ${at}`, rate: at }));
   const table = (rowHeight?: number) => (
     <MantineProvider>
@@ -87,7 +87,7 @@ it("selects rows one by one or all", async () => {
 it("leaves the order to the server where it has one", async () => {
   const asked: string[] = [];
   const columns: Column<Row>[] = [
-    { label: "Rate", sortBy: "rate" },
+    { label: "Rate", sort: "rate" },
     { label: "Name", value: ({ name }) => name },
   ];
   render(
