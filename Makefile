@@ -194,7 +194,7 @@ test-changed: setup test-programs ## Run the tests that a change can reach, the 
 durations: $(INSTALLED) ## Store the seconds of the last runs of make test and make test-full
 	@$(BIN)/python -m tests.durations
 
-test-partners: $(INSTALLED) $(PARTNER_ENVIRONMENTS) ## Run the tests against other projects' packages
+test-partners: $(INSTALLED) $(BUILT) $(SITE) $(PARTNER_ENVIRONMENTS) ## Run the tests against other projects' packages
 	$(BIN)/pytest $(RERUN) -m partner $(ARGS)
 
 # Each package has a virtual environment of its own: its dependencies differ from ours.

@@ -46,8 +46,14 @@ export default defineConfig(({ command }) => ({
               test: /@floating-ui|react-remove-scroll|@mantine\/core\/esm\/components\/(Combobox|Drawer|Menu|Modal|ModalBase|Popover|ScrollArea|Select|Tooltip)\/|src\/components\/(Dialog|HintBox|OpenedMenu|ReasonDialog)/,
               priority: 4,
             },
-            // One file of all tabs of a run: with a file for each group of tabs, a tab made 16 or 17 requests.
-            { name: "run", test: /src\/pages\/(run|viewer)\/(?!RunDialogs)/, priority: 3 },
+            // One file of all tabs of a run: with a file for each group of tabs, a tab made 16 or 17 requests. What opens
+            // later is loaded then; the reader of steps, whose page makes few requests, is a file of its own.
+            {
+              name: "run",
+              test: /src\/pages\/(run\/(?!RunDialogs|fleet\/RecordingViewer|queue\/(BatchDrawer|LimitsDialog)|.*\/(LessonDrawer|MarksDrawer|PointDrawer))|viewer\/(?!Step|steps))/,
+              priority: 3,
+            },
+            { name: "steps", test: /src\/pages\/viewer\/(Step|steps)/, priority: 2.5 },
             {
               name: "shared",
               test: /^(?!.*(node_modules\/yaml\/|src\/forms\/(yaml|ConfigPanel)))/,

@@ -17,6 +17,29 @@ class Step(NamedTuple):
     """Code that checks the outcome."""
     expected: str = ""
     """A text of the output."""
+    replaced: tuple[tuple[str, str], ...] = ()
+    """Values of the page, such as the id of an alert, and those of the test."""
+
+
+CHECK: Final = "rolldeck admin check"
+"""Reads the settings as the server does; it fails if a variable is invalid."""
+ALERT: Final = (
+    'refused=\'{"tokens": [[1]], "masks": [[1, 2]], "scores": [1.0]}\'\n'
+    'curl -X POST "$ROLLDECK_URL/atropos/gsm8k/scored_data" -d "$refused"'
+    ' -H "Authorization: Bearer $ROLLDECK_TOKEN" -H "Content-Type: application/json" || true\n'
+    "alert() { rolldeck api GET alerts | python -c 'import json, sys;"
+    ' print(json.load(sys.stdin)["results"][0]["id"])\' 2>/dev/null; }\n'
+    "until ALERT=$(alert); do sleep 1; done"
+)
+FREE: Final = (
+    "rolldeck api POST runs/{0}/kill reason=test || true\n"
+    "rolldeck api POST run-actions action=archive q=name:{0}\n"
+)
+POLE: Final = (
+    FREE.format("pole") + "rolldeck run create --preset cartpole --name pole\n"
+    "until rolldeck api GET runs/pole/fleet/logs worker=0 slot=3 wait=0 2>&1"
+    "; do sleep 1; done"
+)
 
 
 RUN: Final[dict[str, list[Step]]] = {
@@ -36,6 +59,7 @@ RUN: Final[dict[str, list[Step]]] = {
             "assert open('steps.csv').read().startswith('a,1,False')",
         ),
         Step("--env-steps 10000", expected="episodes"),
+        Step("ROLLDECK_ENVIRONMENTS=module:my_lab.mazes", after=CHECK),
         Step("read_fragments", after="assert arrays['obs'].shape[:2] == arrays['mask'].shape"),
         Step("environments/probes", expected="mean_return|steps"),
         Step(
@@ -64,9 +88,19 @@ RUN: Final[dict[str, list[Step]]] = {
         ),
         Step("run create --project poles", after="rolldeck api POST runs/second/kill reason=test"),
         Step("rolldeck run check", expected="(?i)ready|risky"),
+        Step("pause third", after="rolldeck api POST runs/third/kill reason=test"),
     ],
     "howto/alerts.md": [
         Step('"Loss is high"', expected='"metric": ?"train/loss"'),
+        Step("alerts?severity=error", before=ALERT, replaced=(("alerts/12", "alerts/$ALERT"),)),
+        Step(
+            "alerts/snoozes",
+            before=ALERT,
+            replaced=(
+                ('"alert": 12', "\"alert\": '$ALERT'"),
+                ("2027-01-01T00:00:00Z", "'$(date -u -d tomorrow +%FT%TZ)'"),
+            ),
+        ),
         Step(
             "def is_ours",
             after="sent = str(int(time.time()))\n"
@@ -88,7 +122,41 @@ RUN: Final[dict[str, list[Step]]] = {
             "trainer = Trainer(url, 'demo', token)",
         ),
     ],
-    "howto/watching.md": [Step("groups/discard", expected="13")],
+    "howto/watching.md": [
+        Step("groups/discard", expected="13"),
+        Step("fleet/logs", before=POLE, expected='"state"'),
+        Step(
+            "recordings",
+            after="rolldeck api POST runs/pole/kill reason=test",
+            expected='"episodes"',
+        ),
+    ],
+    "howto/cluster.md": [
+        Step(
+            "/cordon",
+            before="NODE=$(rolldeck api GET cluster | python -c 'import json, sys;"
+            ' print(json.load(sys.stdin)["ray"]["nodes"][0]["node"])\')',
+        ),
+    ],
+    "howto/signing-in.md": [
+        Step(
+            "login_link ada",
+            before="export DJANGO_SUPERUSER_PASSWORD=a-long-password-of-ada\n"
+            "rolldeck admin createsuperuser --noinput --username ada --email ada@example.org",
+            expected="/login/once#",
+        ),
+    ],
+    "howto/tokens.md": [
+        Step('"quick start"', before=FREE.format("my-run"), after='test -n "$ROLLDECK_TOKEN"'),
+        Step("scored_data", expected='"kind": ?"group"'),
+        Step("calls.jsonl", before="ln -sfn $ROLLDECK_VAR var", expected="scored_data"),
+    ],
+    "howto/openenv.md": [Step("ROLLDECK_OPENENV", after=CHECK)],
+    "howto/ray-cluster.md": [Step("ROLLDECK_RAY_RUNTIME_ENV", after=CHECK)],
+    "howto/serving.md": [
+        Step('gpu:8000", "model": "mine", "weights_directory"', after=CHECK),
+        Step("router:8080", after=CHECK),
+    ],
     "howto/trainers.md": [
         Step(
             'run="my-run", token=TOKEN',
@@ -159,6 +227,9 @@ RUN: Final[dict[str, list[Step]]] = {
         ),
     ],
     "howto/prompts.md": [
+        Step("ROLLDECK_INFERENCE_SERVERS", after=CHECK),
+        Step("ROLLDECK_REWARDS", after=CHECK),
+        Step("ROLLDECK_TOOL_SERVERS", after=CHECK),
         Step(
             "def brevity",
             after="assert brevity(prompt='', response='a' * 100, answer='', row={}) == 0.5",
@@ -184,9 +255,9 @@ ELSEWHERE: Final = {
     "howto/torchrl.md": "tests/partners/test_torchrl.py",
     "howto/transfer-queue.md": "tests/partners/test_transfer_queue.py",
     "howto/trackers.md": "tests/partners/test_trackers.py",
-    "howto/trl.md": "tests/partners/test_trl.py",
+    "howto/trl.md": "tests/system/test_partner_tutorials.py",
     "howto/verifiers.md": "tests/partners/test_verifiers_lessons.py",
-    "howto/atropos.md": "tests/partners/test_atropos_generation.py",
+    "howto/atropos.md": "tests/system/test_partner_tutorials.py",
     "howto/backup.md": "tests/system/test_backup_and_restore.py",
     "howto/example-runs.md": "tests/e2e/screenshots.py",
 }
@@ -197,23 +268,13 @@ NOT_RUN: Final[dict[str, dict[str, str]]] = {
     "explanation/performance.md": {"": "measures for an hour"},
     "explanation/reliability.md": {"": "runs for minutes; tests/system/test_chaos.py"},
     "howto/alerts.md": {
-        "alerts?severity=error": "needs an open alert; tests/api/runs/alerts has the routes",
-        "alerts/snoozes": "needs an open alert; tests/api/runs/alerts has the routes",
         "": "starts a server that sends webhooks or mail",
     },
     "howto/archive.md": {"": "commands of the server; tests/integration/buffer/archive has them"},
-    "howto/cluster.md": {"": "cordons a machine; tests/ray has it"},
-    "howto/environments.md": {
-        "ROLLDECK_ENVIRONMENTS=": "a variable of the server",
-        "useradd": "creates a user of the machine",
-    },
+    "howto/environments.md": {"useradd": "creates a user of the machine"},
     "howto/language.md": {"rolldeck evaluate": "needs a trained checkpoint"},
     "howto/grpo.md": {"example grpo": "trains; tests/system/test_demo_grpo.py does so"},
-    "howto/launching.md": {"pause third": "needs a trainer; start/first-run.md steers a run"},
-    "howto/openenv.md": {
-        "ROLLDECK_OPENENV": "a variable of the server",
-        "group_of_traces": "needs OpenEnv; tests/partners/test_openenv_traces.py",
-    },
+    "howto/openenv.md": {"group_of_traces": "needs OpenEnv; tests/partners/test_openenv_traces.py"},
     "howto/own-servers.md": {"": "needs servers of another machine, or Docker"},
     "howto/policies.md": {
         "spaces_of(": "tests/unit/rollouts/fleet/policies/test_policies_page.py",
@@ -222,17 +283,12 @@ NOT_RUN: Final[dict[str, dict[str, str]]] = {
         "own_policy": "installs a package; tests/unit/examples/test_devices.py trains with it",
         "--run demo": "needs a fleet with 120 versions",
     },
-    "howto/prompts.md": {"": "variables of the server"},
     "howto/ray-cluster.md": {"": "needs a Ray cluster; tests/ray/test_existing_cluster.py"},
     "howto/serving.md": {"": "starts vLLM or servers of checkpoints; tests/partners/test_vllm*.py"},
-    "howto/signing-in.md": {"": "a command of the server; tests/system/test_up.py"},
-    "howto/tokens.md": {
-        "": "tests/api/client/test_documented_commands.py; the log of calls needs a busy server",
-    },
     "howto/trainers.md": {
         "RolloutDataset": "names a GPU; tests/api/client/test_lease_windows.py has it on a CPU",
         "example ppo": "trains for minutes; tests/system/test_examples.py",
     },
-    "howto/watching.md": {"": "needs a fleet whose workers have run for a while; tests/ray"},
+    "howto/watching.md": {"workers/1/restart": "restarts one of several workers; tests/ray has it"},
 }
 """Blocks that no test runs as written, with the reason."""

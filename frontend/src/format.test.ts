@@ -6,7 +6,6 @@ import {
   counted,
   duration,
   elapsed,
-  finePercent,
   number,
   percent,
   policyStep,
@@ -48,7 +47,6 @@ describe("sizes and fractions", () => {
   it("are short and keep their unit", () => {
     expect([0, 512, 1_400, 83_000_000, 1_414_000_000].map(bytes)).toEqual(["0 B", "512 B", "1.4 kB", "83 MB", "1.41 GB"]);
     expect([0, 0.714, 2.5].map(percent)).toEqual(["0 %", "71 %", "250 %"]);
-    expect([0, 0.00714, 1].map(finePercent)).toEqual(["0 %", "0.714 %", "100 %"]);
   });
   it("are missing if unknown", () => {
     expect([bytes(null), percent(undefined)]).toEqual(["–", "–"]);

@@ -1,6 +1,6 @@
 /** Format numbers, ages and times consistently on every screen. */
 
-import { preferences } from "@/preferences";
+import { chosenZone } from "@/preferences";
 
 const NOTHING = "–";
 
@@ -34,10 +34,21 @@ export function count(value: number | null | undefined): string {
   return number(value);
 }
 
-/** A count with its noun: 1 worker, 12,400 workers. */
-export function counted(value: number, noun: string, plural = `${noun}s`): string {
+/** A count with its noun: 1 worker, 12,400 workers, 2 batches. */
+export function counted(
+  value: number | null | undefined,
+  noun: string,
+  plural = `${noun}${/(ch|sh|s|x)$/.test(noun) ? "es" : "s"}`,
+): string {
   return `${number(value)} ${value === 1 ? noun : plural}`;
 }
+
+/** A unit that is given in the plural, such as one of the API, for a count: 1 fragment, 12 fragments. */
+export const unitFor = (value: number | null | undefined, units: string): string =>
+  value === 1 && !units.includes("/") ? units.replace(/(ch|sh|s|x)es$|s$/, "$1") : units;
+
+/** A count with such a unit. */
+export const inUnit = (value: number | null | undefined, units: string): string => `${number(value)} ${unitFor(value, units)}`;
 
 /** Bytes in a suitable unit: 512 B, 1.4 GB. */
 export function bytes(value: number | null | undefined): string {
@@ -51,12 +62,6 @@ export function bytes(value: number | null | undefined): string {
 export function percent(part: number | null | undefined): string {
   if (part === null || part === undefined || !Number.isFinite(part)) return NOTHING;
   return `${Math.round(100 * part)} %`;
-}
-
-/** A small fraction in percent, to three digits: 0.00714 is 0.714 %. */
-export function finePercent(part: number | null | undefined): string {
-  if (part === null || part === undefined || !Number.isFinite(part)) return NOTHING;
-  return `${number(100 * part)} %`;
 }
 
 /** Seconds in a suitable unit: 0.4 s, 12 s, 3 min, 2 h 05, 4 d. */
@@ -103,7 +108,7 @@ export function ageSeconds(iso: string | null | undefined, nowMs: number): numbe
 }
 
 /** The user's time zone; undefined for the browser's. */
-export const timeZone = (): string | undefined => (preferences().time === "utc" ? "UTC" : undefined);
+export const timeZone = (): string | undefined => (chosenZone() === "utc" ? "UTC" : undefined);
 
 /** A time as ISO text or in Unix milliseconds. */
 export type Time = string | number | null | undefined;

@@ -1,38 +1,23 @@
-/** User preferences, stored in this browser only. */
+/** The time zone of displayed times, stored in this browser only. */
 
-/** `time`: the time zone of displayed times. */
-type Preferences = { time: "local" | "utc" };
+export type TimeZone = "local" | "utc";
+const KEY = "rolldeck-time-zone";
+let current: TimeZone | null = null;
 
-export const STANDARD: Preferences = { time: "local" };
-const KEY = "rolldeck-preferences";
-
-/** Parse the stored preferences; invalid values are dropped. */
-export function parsed(kept: string | null): Preferences {
+export function chosenZone(): TimeZone {
   try {
-    return JSON.parse(kept ?? "{}")?.time === "utc" ? { time: "utc" } : STANDARD;
+    current ??= localStorage.getItem(KEY) === "utc" ? "utc" : "local";
   } catch {
-    return STANDARD;
-  }
-}
-
-let current: Preferences | null = null;
-
-export function preferences(): Preferences {
-  if (current) return current;
-  try {
-    current = parsed(localStorage.getItem(KEY));
-  } catch {
-    current = STANDARD;
+    current = "local";
   }
   return current;
 }
 
-export function choose(chosen: Preferences): Preferences {
-  current = chosen;
+export function chooseZone(zone: TimeZone): void {
+  current = zone;
   try {
-    localStorage.setItem(KEY, JSON.stringify(chosen));
+    localStorage.setItem(KEY, zone);
   } catch {
     // It holds until the page is closed.
   }
-  return chosen;
 }

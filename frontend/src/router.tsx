@@ -1,5 +1,6 @@
 /** The routes of the dashboard; most pages are loaded on demand. */
 
+import { Container, Paper, VisuallyHidden } from "@mantine/core";
 import { createRootRoute, createRoute, createRouter, Link, redirect } from "@tanstack/react-router";
 import { page } from "@/components/onDemand";
 import { EmptyState, FailedPage, Skeletons } from "@/components/panels";
@@ -7,14 +8,12 @@ import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
-import { type FleetSearch, logOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
 import { queueSearch } from "@/pages/run/queue/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import { runsSearch } from "@/runs/search";
 import { sampleSearch } from "@/samples/search";
 import { shareSearch } from "@/share/share";
-import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
 import { Shell } from "@/shell/Shell";
 import { viewSearch } from "@/wall/view";
 
@@ -67,7 +66,6 @@ const compare = createRoute({
   path: "/compare",
   component: page(pageCode.compare, "ComparePage"),
   validateSearch: viewSearch,
-  beforeLoad: askForCompared,
 });
 const tokens = createRoute({ getParentRoute: () => shell, path: "/tokens", component: page(pageCode.tokens, "TokensPage") });
 const environments = createRoute({
@@ -97,7 +95,6 @@ const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
   component: page(pageCode.run, "RunPage"),
-  beforeLoad: askForRun,
 });
 const runTabs = [
   createRoute({
@@ -105,36 +102,25 @@ const runTabs = [
     path: "/",
     component: page(tabCode.overview, "OverviewTab"),
     validateSearch: viewSearch,
-    beforeLoad: askForCurves,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "metrics",
     component: page(tabCode.metrics, "MetricsTab"),
     validateSearch: viewSearch,
-    beforeLoad: askForMetrics,
   }),
   createRoute({ getParentRoute: () => run, path: "queue", component: page(tabCode.queue, "QueueTab"), validateSearch: queueSearch }),
   createRoute({
     getParentRoute: () => run,
     path: "fleet",
     component: page(tabCode.fleet, "FleetTab"),
-    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), log: logOf(search.log) }),
+    validateSearch: (search): { worker?: number } => ({ worker: whole(search.worker) }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "curriculum",
     component: page(tabCode.curriculum, "CurriculumTab"),
     validateSearch: lessonSearch,
-  }),
-  // Links of earlier versions.
-  createRoute({
-    getParentRoute: () => run,
-    path: "evaluations",
-    validateSearch: lessonSearch,
-    beforeLoad: ({ params, search }) => {
-      throw redirect({ to: "/runs/$name/curriculum", params, search, replace: true });
-    },
   }),
   createRoute({
     getParentRoute: () => run,
@@ -181,21 +167,21 @@ const runTabs = [
 
 function NotFound() {
   return (
-    <div className="panel">
-      <h1 className="unseen">Page not found</h1>
+    <Paper>
+      <VisuallyHidden component="h1">Page not found</VisuallyHidden>
       <EmptyState title="Page not found" action={<Link to="/runs">All runs</Link>}>
         Check the address, or go to the list of runs.
       </EmptyState>
-    </div>
+    </Paper>
   );
 }
 
 /** The same without the page frame. */
 function PageNotFound() {
   return (
-    <main className="page">
+    <Container component="main" py="lg">
       <NotFound />
-    </main>
+    </Container>
   );
 }
 

@@ -67,7 +67,7 @@ class PresetView(ApiView):
     @extend_schema(operation_id="presets_get", responses={200: SavedPresetRow}, tags=["runs"])
     def get(self, request: Request, preset: str) -> HttpResponse:
         """Get a preset."""
-        return answer(_shown(presets.preset_named(preset, person=person_of(request)), request))
+        return answer(_shown(presets.preset_at(preset, person=person_of(request)), request))
 
     @extend_schema(
         operation_id="presets_update",
@@ -82,7 +82,7 @@ class PresetView(ApiView):
         """
         changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangePreset))
         changed = change_preset(
-            name=preset,
+            address=preset,
             revision=changes.pop("revision"),
             reason=changes.pop("reason"),
             changes=changes,
@@ -101,7 +101,7 @@ class PresetView(ApiView):
         Runs created from it are not changed.
         """
         delete_preset(
-            name=preset,
+            address=preset,
             person=person_of(request),
             caller=caller_of(request),
             reason=reason_in(request),

@@ -7,7 +7,7 @@ from django.db.models import Q
 from runs.access import rules
 from runs.access.models import User
 from runs.access.rules import Caller
-from runs.config.rules.preset_rules import PRESET, may_change
+from runs.config.rules.preset_rules import PRESET, lookup_of, may_change, uid_of
 from runs.config.schemas import AccessName, SavedPresetRow
 from runs.saved.models import SavedObject, SavedObjectQuerySet
 from runs.saved.rules import Access
@@ -20,13 +20,23 @@ def seen_by(person: User | None) -> SavedObjectQuerySet:
     return found.select_related("owner").order_by("name")
 
 
-def preset_named(name: str, *, person: User | None) -> SavedObject:
-    """Return a saved preset.
+def preset_at(address: str, *, person: User | None, is_locked: bool = False) -> SavedObject:
+    """Return the saved preset with a name or an id, locked if a transaction changes it.
 
     Raises:
         SavedObjectNotFound: If there is no such preset that the person may see.
     """
-    return seen_by(person).one(f"saved preset {name!r} not found", name=name)
+    rows = seen_by(person).locked() if is_locked else seen_by(person)
+    return rows.one(f"saved preset {address!r} not found", **lookup_of(address))
+
+
+def preset_name(address: str, *, person: User | None) -> str:
+    """Return the name of the built-in or saved preset with a name or an id.
+
+    Raises:
+        SavedObjectNotFound: If there is no preset with this id that the person may see.
+    """
+    return preset_at(address, person=person).name if "uid" in lookup_of(address) else address
 
 
 def is_changeable(preset: SavedObject, *, person: User | None, caller: Caller) -> bool:
@@ -42,6 +52,7 @@ def is_changeable(preset: SavedObject, *, person: User | None, caller: Caller) -
 def preset_row(preset: SavedObject, *, person: User | None, caller: Caller) -> SavedPresetRow:
     """Return a saved preset for the API."""
     return SavedPresetRow(
+        uid=uid_of(preset.uid),
         name=preset.name,
         description=preset.text,
         access=cast("AccessName", preset.access),

@@ -17,6 +17,9 @@ Description = Annotated[str, Meta(max_length=300)]
 class SavedPresetRow(Struct, frozen=True, kw_only=True):
     """A saved preset."""
 
+    uid: str
+    """Immutable id; every operation of a preset, a launch and a project accept it in place of the
+    name."""
     name: str
     description: str
     access: AccessName

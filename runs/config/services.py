@@ -12,10 +12,10 @@ from django.db import transaction
 from runs.access.models import User
 from runs.access.rules import Caller
 from runs.config import queries as presets
-from runs.config.queries import is_changeable, seen_by
+from runs.config.queries import is_changeable
 from runs.config.rules import extensions, run_config
 from runs.config.rules.extensions import ExtensionPoint
-from runs.config.rules.preset_rules import PRESET, PresetExists, secret_in
+from runs.config.rules.preset_rules import PRESET, PresetExists, check_name, lookup_of, secret_in
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.config.rules.servers import unsupported
 from runs.saved import services as saved
@@ -54,7 +54,7 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
     if preset in PRESETS:
         base = run_config.to_builtins(PRESETS[preset][1])
     elif preset:
-        rows = presets.seen_by(asked_by).filter(name=preset)
+        rows = presets.seen_by(asked_by).filter(**lookup_of(preset))
         body = rows.values_list("body", flat=True).first()
         if body is None:
             raise UnknownPreset(f"preset {preset!r} not found; built in: {', '.join(PRESETS)}")
@@ -161,12 +161,14 @@ def save_preset(
         now: Time of the save.
 
     Raises:
+        InvalidPresetName: If the name has the form of an id.
         PresetExists: If a preset has this name, including private ones of other users.
         InvalidAccess: If a machine saves a private preset.
         InvalidRunConfig: If the configuration is invalid, or a value looks like a secret.
     """
     if person is None and access == Access.PRIVATE:
         raise InvalidAccess("a preset saved with a token must be shared or open")
+    check_name(name)
     if name in PRESETS:
         raise PresetExists(f"{name!r} is a built-in preset")
     row = SavedObject(
@@ -182,7 +184,7 @@ def save_preset(
 @transaction.atomic
 def change_preset(
     *,
-    name: str,
+    address: str,
     revision: int,
     changes: dict[str, Any],
     person: User | None,
@@ -199,7 +201,7 @@ def change_preset(
         InvalidAccess: If a preset without an owner would become private.
         InvalidRunConfig: As for :func:`save_preset`.
     """
-    row = _changeable(name, person=person, caller=caller)
+    row = _changeable(address, person=person, caller=caller)
     if changes.get("access") == Access.PRIVATE and row.owner is None:
         raise InvalidAccess("a preset without an owner cannot be private")
     columns = {_COLUMNS.get(field, field): value for field, value in changes.items()}
@@ -207,14 +209,14 @@ def change_preset(
         columns["body"] = _checked(columns["body"], person=person)
     if row.revision != revision:
         raise PresetChanged(
-            f"{row.changed_by} changed {name!r} since revision {revision}: reload it"
+            f"{row.changed_by} changed {row.name!r} since revision {revision}: reload it"
         )
     return saved.change(PRESET, row, columns, actor=caller.identity, reason=reason, now=now)
 
 
 @transaction.atomic
 def delete_preset(
-    *, name: str, person: User | None, caller: Caller, reason: str = "", now: datetime
+    *, address: str, person: User | None, caller: Caller, reason: str = "", now: datetime
 ) -> None:
     """Delete a preset; runs created from it keep their configuration.
 
@@ -222,15 +224,15 @@ def delete_preset(
         SavedObjectNotFound: If there is no such preset that the person may see.
         NotAllowedToChange: If the caller may use it but not change it.
     """
-    row = _changeable(name, person=person, caller=caller)
+    row = _changeable(address, person=person, caller=caller)
     saved.delete(row, actor=caller.identity, reason=reason, now=now)
 
 
-def _changeable(name: str, *, person: User | None, caller: Caller) -> SavedObject:
-    row = seen_by(person).locked().one(f"saved preset {name!r} not found", name=name)
+def _changeable(address: str, *, person: User | None, caller: Caller) -> SavedObject:
+    row = presets.preset_at(address, person=person, is_locked=True)
     if not is_changeable(row, person=person, caller=caller):
         owner = row.owner.get_username() if row.owner else "an administrator"
-        raise NotAllowedToChange(f"only {owner} and administrators may change {name!r}")
+        raise NotAllowedToChange(f"only {owner} and administrators may change {row.name!r}")
     return row
 
 

@@ -51,6 +51,7 @@ class GivenDefaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Defaults to set; omitted ones stay."""
 
     preset: PresetName | UnsetType = UNSET
+    """Name or id of a preset."""
     config: dict[str, Any] | UnsetType = UNSET
     """Replaces the whole default configuration."""
     tags: Tags | UnsetType = UNSET

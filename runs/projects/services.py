@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
+from runs.config.queries import preset_name
 from runs.config.rules.preset_rules import secret_in
 from runs.config.rules.run_config import InvalidRunConfig
 from runs.config.services import UnknownPreset, configured
@@ -129,6 +130,8 @@ def _checked(project: Project, defaults: dict[str, Any]) -> dict[str, Any]:
         )
     try:
         configured(preset=columns.get("preset", project.preset), config=config)
+        if "preset" in columns:
+            columns["preset"] = preset_name(columns["preset"], person=None)
     except UnknownPreset as error:
         raise InvalidDefaults("preset", f"{error}, or shared") from error
     except InvalidRunConfig as error:

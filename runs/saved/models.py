@@ -1,12 +1,17 @@
 """Saved objects: presets and views."""
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from runs.saved.rules import KINDS, Access, SavedKind, SavedObjectNotFound
+
+NEW_UID: Final = models.Func(
+    template="substr(replace(gen_random_uuid()::text, '-', ''), 1, 24)",
+    output_field=models.CharField(),
+)
 
 
 class SavedObjectQuerySet(models.QuerySet["SavedObject"]):
@@ -40,6 +45,13 @@ class SavedObject(models.Model):
 
     kind = models.CharField(max_length=12, choices=[(kind, kind) for kind in KINDS])
     name = models.CharField(max_length=120)
+    uid = models.CharField(
+        max_length=24,
+        unique=True,
+        editable=False,
+        db_default=NEW_UID,
+        help_text="Immutable id without the name of its kind.",
+    )
     text = models.TextField(blank=True, help_text="Description of a preset.")
     body = models.JSONField(help_text="A complete RunConfig or a View.")
     access = models.CharField(max_length=8, choices=[(str(a), str(a)) for a in Access])

@@ -195,6 +195,8 @@ class RunActionsView(ApiView):
             raise InvalidBody("ids", "exactly one of ids and q is required")
         if body.action in ("tag", "untag") and not body.tag:
             raise InvalidBody("tag", "required for this action")
+        if body.action == "delete" and not body.reason.strip():
+            raise InvalidBody("reason", "required for this action")
         found = (
             Run.objects.filter(pk__in=body.ids)
             if body.ids is not None

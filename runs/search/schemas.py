@@ -102,7 +102,7 @@ class ActOnRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     action: Literal[
-        "pause", "resume", "drain", "stop", "kill", "archive", "unarchive", "tag", "untag"
+        "pause", "resume", "drain", "stop", "kill", "archive", "unarchive", "delete", "tag", "untag"
     ]
     ids: Annotated[list[int], Meta(max_length=1000)] | None = None
     q: str | None = None
@@ -113,6 +113,7 @@ class ActOnRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after_id: Annotated[int, Meta(ge=0)] = 0
     tag: Annotated[str, Meta(max_length=40)] = ""
     reason: Reason = ""
+    """Required for `delete`."""
 
 
 class ActedOn(Struct, frozen=True, kw_only=True):

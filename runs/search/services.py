@@ -10,12 +10,14 @@ from runs.lifecycle.models import Run
 from runs.lifecycle.queries import RunNotFound
 from runs.lifecycle.rules import MoveNotAllowed, RunVerb
 from runs.lifecycle.services import lifecycle
+from runs.lifecycle.services.deletion import RunActive, delete_run
 from web.rules.texts import InvalidTag
 
 AT_ONCE: Final = 100
-REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
-_CHANGES: Final[dict[str, Callable[..., Run]]] = {
+REFUSALS: Final = (MoveNotAllowed, RunActive, RunNotFound, lifecycle.RunExists, InvalidTag)
+_CHANGES: Final[dict[str, Callable[..., object]]] = {
     "archive": lifecycle.archive,
+    "delete": delete_run,
     "unarchive": lifecycle.unarchive,
     "tag": lifecycle.set_tags,
     "untag": lifecycle.set_tags,
@@ -37,13 +39,15 @@ def act_on(runs: Sequence[Run], action: BulkAction, *, now: datetime) -> list[st
     """Apply `action` to each run in a separate transaction; return the problems, "" on success."""
     problems = []
     for run in runs:
-        change = partial(_CHANGES[action.action], run_id=run.pk)
-        if action.action == "tag":
-            change = partial(change, tags={*run.tags, action.tag})
+        arguments: dict[str, object] = {"run_id": run.pk}
+        if action.action == "delete":
+            arguments = {"address": run.uid}
+        elif action.action == "tag":
+            arguments["tags"] = {*run.tags, action.tag}
         elif action.action == "untag":
-            change = partial(change, tags={*run.tags} - {action.tag.lower()})
+            arguments["tags"] = {*run.tags} - {action.tag.lower()}
         try:
-            change(actor=action.actor, reason=action.reason, now=now)
+            _CHANGES[action.action](**arguments, actor=action.actor, reason=action.reason, now=now)
             problems.append("")
         except REFUSALS as error:
             problems.append(str(error))

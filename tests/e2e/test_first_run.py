@@ -114,7 +114,9 @@ def copied(step: Locator) -> str:
     token = step.get_by_role("button", name="Create one for 30 days and insert it")
     if token.count():
         token.click()
-        expect(step.locator(".command code")).to_contain_text(re.compile(r"--token rd_[\w-]+"))
+        expect(step.locator("[data-command] code")).to_contain_text(
+            re.compile(r"--token rd_[\w-]+")
+        )
     step.get_by_role("button", name="Copy", exact=True).click()
     text = step.page.evaluate("navigator.clipboard.readText()")
     assert isinstance(text, str)

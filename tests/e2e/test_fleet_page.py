@@ -76,33 +76,34 @@ def stays_text(page: Page, shown: Locator) -> None:
 
 def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: SimulatedManager) -> None:
     fleet.logs[0, None] = ["loading the policy", HOSTILE]
-    run_page.get_by_role("button", name="Log of worker 0").click()
-    drawer = run_page.get_by_role("dialog", name="Log of worker 0")
-    log = drawer.get_by_label("Log, oldest line first")
+    run_page.get_by_role("link", name="Log of worker 0").click()
+    panel = run_page.get_by_role("region", name="Log of worker 0")
+    log = panel.get_by_label("Log, oldest line first")
 
     stays_text(run_page, log)
-    expect(drawer.locator("[data-log-status]")).to_contain_text("on node-a, /logs/w0.log")
+    expect(panel.locator("[data-log-status]")).to_contain_text("on node-a, /logs/w0.log")
     fleet.logs[0, None] = [*fleet.logs[0, None], "ready to act"]
     expect(log).to_contain_text("ready to act")
 
-    drawer.get_by_label("Search").fill("POLICY")
+    panel.get_by_label("Search").fill("POLICY")
     expect(log).to_have_text("loading the policy\n")
-    drawer.get_by_role("button", name="Close").click()
-    expect(run_page.get_by_role("dialog")).to_have_count(0)
+    run_page.go_back()
+    run_page.locator("[data-worker='0']").wait_for()
 
 
 def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: SimulatedManager) -> None:
     fleet.logs[1, 2] = ["the env of slot 2", HOSTILE]
     run_page.get_by_role("button", name="Slots of worker 1").click()
-    run_page.get_by_role("button", name="Log of slot 2").click()
-    drawer = run_page.get_by_role("dialog", name="Log of worker 1, slot 2")
+    run_page.get_by_role("link", name="Log of slot 2").click()
+    panel = run_page.get_by_role("region", name="Log of worker 1, slot 2")
 
-    stays_text(run_page, drawer.get_by_label("Log, oldest line first"))
-    # The drawer reports an empty log, and shows no lines of the previous one.
-    drawer.get_by_role("combobox", name="Process").click()
+    stays_text(run_page, panel.get_by_label("Log, oldest line first"))
+    # The panel reports an empty log, and shows no lines of the previous one.
+    panel.get_by_role("combobox", name="Process").click()
     run_page.get_by_role("option", name="worker 1, slot 3").click()
-    expect(run_page.get_by_role("dialog")).to_contain_text("The log is empty.")
-    expect(run_page.get_by_role("dialog")).not_to_contain_text("the env of slot 2")
+    other = run_page.get_by_role("region", name="Log of worker 1, slot 3")
+    expect(other).to_contain_text("The log is empty.")
+    expect(other).not_to_contain_text("the env of slot 2")
 
 
 def test_a_log_is_filtered_by_level(run_page: Page, fleet: SimulatedManager) -> None:
@@ -112,11 +113,11 @@ def test_a_log_is_filtered_by_level(run_page: Page, fleet: SimulatedManager) -> 
         "2026-11-22 10:00:03,000 WARNING worker 1 is late",
     ]
     run_page.goto(f"/runs/{fleet.name}/logs?log=manager")
-    drawer = run_page.get_by_role("dialog", name="Log of manager")
-    expect(drawer).to_contain_text("sent weights 4")
-    log = drawer.get_by_label("Log, oldest line first")
+    panel = run_page.get_by_role("region", name="Log of manager")
+    expect(panel).to_contain_text("sent weights 4")
+    log = panel.get_by_label("Log, oldest line first")
     stays_text(run_page, log)
-    drawer.get_by_role("combobox", name="Level").click()
+    panel.get_by_role("combobox", name="Level").click()
     run_page.get_by_role("option", name="warnings and errors").click()
     expect(log.locator("span")).to_have_text([re.compile("worker 1 is late")])
 
@@ -187,7 +188,7 @@ def test_returns_of_episodes_are_distributed(run_page: Page, fleet: SimulatedMan
 def test_a_fleet_is_not_wider_than_a_phone(run_page: Page) -> None:
     run_page.set_viewport_size({"width": 360, "height": 800})
     run_page.get_by_role("button", name="Slots of worker 0").click()
-    run_page.get_by_label("Env slots").wait_for()
+    run_page.get_by_role("list", name="Slots").wait_for()
 
     wait_for_width(run_page, 360)
 
@@ -195,14 +196,14 @@ def test_a_fleet_is_not_wider_than_a_phone(run_page: Page) -> None:
 def test_requested_workers_are_shown_until_they_run(
     run_page: Page, fleet: SimulatedManager
 ) -> None:
-    expect(run_page.locator("[data-size=applied]")).to_be_visible()
+    expect(run_page.locator("[data-worker='1']")).to_be_visible()
     resize(run_page, fleet.name, 3, reason="more data")
 
     expect(run_page.locator("[data-size=requested]")).to_contain_text(
         "requested: 3 workers; 2 present"
     )
     fleet.workers = 3
-    expect(run_page.locator("[data-size=applied]")).to_be_visible()
+    expect(run_page.locator("[data-size=requested]")).to_have_count(0)
     expect(run_page.locator("[data-worker='2']")).to_be_visible()
     open_tab(run_page, "Fleet & logs", "Logs")
     events = run_page.get_by_label("Events, newest first").get_by_role("listitem")

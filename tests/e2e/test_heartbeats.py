@@ -42,7 +42,7 @@ WATCH = """(selector) => {
         const chip = document.querySelector(selector);
         const last = window.shown.at(-1);
         if (!chip || (last && last.state === chip.dataset.state)) return;
-        const tone = [...chip.classList].find((name) => name.startsWith("tone-"));
+        const tone = chip.dataset.tone;
         window.shown.push({ state: chip.dataset.state, tone, text: chip.textContent });
     };
     new MutationObserver(note).observe(document.body,
@@ -78,7 +78,7 @@ def test_a_killed_worker_is_grey_with_a_reason_until_it_is_replaced(
 
         first, *_ = wait_until(turned_grey, seconds=60, what="the chip turns grey")
         assert time.monotonic() - killed_at < GREY_WITHIN_SECONDS
-        assert first["tone"] == "tone-quiet"
+        assert first["tone"] == "quiet"
         # The chip's text holds the reason for users who cannot hover.
         assert len(first["text"].partition(", ")[2]) > 10, first
 
@@ -163,7 +163,7 @@ def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
             # Requests and the last figures are unconfirmed.
             expect(page.locator("[data-pending]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
-            number = page.locator("[data-unproven] td.num").first
+            number = page.locator("[data-unproven] td[data-num]").first
             faint = page.evaluate(FAINT)
             assert number.evaluate("(cell) => getComputedStyle(cell).color") == faint
             expect(diagnosis).to_contain_text(re.compile("No reports from the fleet for .*: its"))

@@ -44,8 +44,11 @@ def run(server: Server) -> str:
             trainer.ack(batch)
     push(server, name, conversation("How many?", "Four of them.", "Four.", scores=[1.0, 1.0]))
     curve = f"/api/v1/runs/{name}/metrics/samples?name=rolldeck/reward/mean&limit=100"
+    # A measurement between two pushes gives one step two points, so their number is not enough.
     wait_until(
-        lambda: len(server.get(curve)["step"]) > STEPS, seconds=60, what="the curve is measured"
+        lambda: set(server.get(curve)["step"]) == set(range(STEPS + 1)),
+        seconds=60,
+        what="the curve has a point at 0 to 6 served batches",
     )
     return name
 

@@ -23,7 +23,7 @@ pytestmark = [
 
 QUEUE = """() => [
     document.querySelector("[data-ledger=queued]")?.textContent,
-    document.querySelector(".panel[aria-label='Depth by environment'] .note")?.textContent,
+    document.querySelector("section[aria-label='Depth by environment'] [data-note]")?.textContent,
     document.querySelector("[data-preview]")?.textContent.match(/([\\d,]+) of/)?.[1],
 ]"""
 OVERVIEW = """() => [
@@ -144,7 +144,7 @@ def test_figures_are_dimmed_while_a_page_receives_nothing(
     for place, page in tabs.items():
         page.goto(place)
         row = row_of(page, run)
-        shown.append((place, row, row.locator("dd[data-figure=queue], td.num:visible").first))
+        shown.append((place, row, row.locator("dd[data-figure=queue], td[data-num]:visible").first))
         expect(shown[-1][2], place).to_be_visible()
         expect(row, place).not_to_have_attribute("data-unproven", "true")
     bright = {place: color(figure) for place, _, figure in shown}
@@ -198,7 +198,7 @@ def test_the_time_in_a_state_chip_is_the_duration_of_the_state(
     page, run = signed_in, server.new_run("lasting")
     page.goto(f"/runs/{run}")
     chip = page.locator("[data-status] > [data-state]")
-    age = chip.locator(".chip-age")
+    age = chip.locator("[data-age]")
 
     def shown_seconds() -> int:
         match = re.search(r"(\d+)(?:\.\d)? s", age.inner_text())

@@ -51,12 +51,11 @@ WAYS: dict[str, list[list[str]]] = {
         [button("Views"), entry("Save as new view")],
         [button("Annotations")],
         [button("Options of"), entry("Show as table")],
-        [button("Options of"), entry("Metric as x axis")],
+        [button("Enlarge")],
         [button("Options of"), entry("Alert when")],
     ],
     f"{LIVE}/fleet?worker=0": [
         [button("Replace worker")],
-        [button("Log of worker")],
         [button("Record")],
     ],
     f"{LIVE}/weights": [[button("Pin a version")]],

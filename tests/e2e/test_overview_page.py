@@ -84,7 +84,7 @@ def test_curves_start_live_and_unmeasured_metrics_are_named(
     # New samples move the curves without a reload.
     push(server, "measured", conversation("3+3?", "6", "six", scores=[1.0, 1.0]))
     expect(newest(page, "Reward")).to_have_attribute("data-newest", "1", timeout=MEASURED_WITHIN_MS)
-    chart = curve(page, "reward").locator(".chart")
+    chart = curve(page, "reward").locator("[data-points]")
     wait_until(
         lambda: int(chart.get_attribute("data-points") or 0) >= 2,
         seconds=60,
@@ -165,7 +165,7 @@ def test_axis_range_and_point_are_part_of_the_address_and_only_visible_charts_dr
 def test_the_overview_requests_no_single_episodes(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
-    expect(curve(page, "reward").locator(".chart")).to_be_visible()
+    expect(curve(page, "reward").locator("[data-points]")).to_be_visible()
     page.wait_for_load_state("networkidle")
 
     sizes = dict(page.evaluate(API_BYTES))
@@ -183,7 +183,7 @@ def test_the_overview_draws_all_that_it_requests(
     page.on("response", lambda response: keep_answer(answers, response))
     page.goto(f"/runs/{run}")
     for key in CURVES:
-        expect(curve(page, key).locator(".chart")).to_be_visible()
+        expect(curve(page, key).locator("[data-points]")).to_be_visible()
     page.wait_for_load_state("networkidle")
 
     drawn = page.locator("[data-panel]").evaluate_all(

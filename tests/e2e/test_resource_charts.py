@@ -68,15 +68,15 @@ def test_the_fleet_page_charts_resources_with_the_events_of_the_run(
     section = page.get_by_role("region", name="Resources")
     section.get_by_role("heading", name="Resources").scroll_into_view_if_needed()
     cpu = section.get_by_role("region", name="CPU", exact=True)
-    expect(cpu.locator(".chart")).to_have_attribute("data-points", re.compile(r"[3-9]|\d\d"))
+    expect(cpu.locator("[data-points]")).to_have_attribute("data-points", re.compile(r"[3-9]|\d\d"))
     for title in ("Memory", "GPU utilization", "GPU memory"):
         part = section.get_by_role("region", name=title, exact=True)
         part.scroll_into_view_if_needed()
-        expect(part.locator(".chart canvas")).to_be_visible()
+        expect(part.locator("[data-points] canvas")).to_be_visible()
     memory = section.get_by_role("region", name="Memory", exact=True)
     expect(memory.locator("[data-newest]")).to_have_text("5.37 GB")
     # The launch of the run and the start of its fleet.
-    assert int(memory.locator(".chart").get_attribute("data-marks") or 0) >= 2
+    assert int(memory.locator("[data-points]").get_attribute("data-marks") or 0) >= 2
 
     api = [url for url in requests if "/api/" in url]
     assert len(api) <= REQUESTS_AT_MOST, api
@@ -94,7 +94,7 @@ def test_the_charts_fit_a_phone_in_both_themes(
     page.goto(f"/runs/{fleet.name}/fleet")
     memory = page.get_by_role("region", name="Memory", exact=True)
     memory.scroll_into_view_if_needed()
-    expect(memory.locator(".chart canvas")).to_be_visible()
+    expect(memory.locator("[data-points] canvas")).to_be_visible()
 
     wait_for_width(page, 390)
     assert barriers(page) == []
@@ -107,7 +107,7 @@ def test_a_chart_of_resources_offers_an_alert_rule(
     page.goto(f"/runs/{fleet.name}/fleet")
     memory = page.get_by_role("region", name="Memory", exact=True)
     memory.scroll_into_view_if_needed()
-    expect(memory.locator(".chart canvas")).to_be_visible()
+    expect(memory.locator("[data-points] canvas")).to_be_visible()
     memory.get_by_role("button", name="Options of").click()
     page.get_by_role("menuitem", name="Alert when…").click()
 

@@ -92,7 +92,7 @@ def test_all_default_columns_fit_a_desktop(signed_in: Page, seeded_server: Serve
     page.goto("/runs?q=seed-cartpole")
     expect(page.locator("tbody tr[data-row]").first).to_be_visible()
 
-    widths = page.locator("[aria-label='List of runs'] .table-scroll").evaluate(
+    widths = page.locator("[aria-label='List of runs'] [data-scroll]").evaluate(
         "(table) => [table.scrollWidth, table.clientWidth]"
     )
     assert widths[0] <= widths[1]

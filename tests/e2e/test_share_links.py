@@ -74,7 +74,7 @@ def test_a_link_to_a_chart_opens_its_range_smoothing_and_lines(
 ) -> None:
     page = signed_in
     page.goto(
-        "/runs/shared-a/metrics?q=loss&from=100&to=400&smooth=0.9&with=shared-b&secret=rd_abc"
+        "/runs/shared-a/metrics?pin=train/loss&from=100&to=400&smooth=0.9&with=shared-b&secret=rd_abc"
     )
     chart = page.locator("[data-panel='train/loss']")
     chart.scroll_into_view_if_needed()
@@ -151,7 +151,8 @@ def test_a_link_to_a_token_opens_its_sequence_at_the_token(
     page = signed_in
     page.goto(f"/runs/shared-tokens/groups/{group}?view=tokens&seq=2&color=logprob")
     page.locator("[data-token='3']").click()
-    page.get_by_role("button", name="Copy link to this token").click()
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Copy link").click()
     link = copied(page, server)
 
     colleague.goto(link)

@@ -63,7 +63,7 @@ def test_a_broken_address_shows_a_page_with_links(
 def test_a_command_gets_a_token_in_place(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("wants-data")
     page.goto(f"/runs/{run}/environments")
-    command = page.locator(".command code")
+    command = page.locator("[data-command] code")
     expect(command).to_contain_text("env:$ROLLDECK_TOKEN@")
     page.get_by_role("button", name="Create one for 30 days and insert it").click()
 

@@ -158,8 +158,7 @@ def test_markup_in_messages_is_shown_as_text(groups: list[int], signed_in: Page)
     answer.get_by_role("button", name=re.compile("Show more")).click()
     expect(answer.get_by_role("button", name=re.compile("Show more"))).to_have_count(0)
 
-    page.get_by_role("tab", name="Raw").click()
-    expect(page.get_by_label("Content as JSON")).to_contain_text("onerror")
+    expect(page.get_by_role("complementary", name="Details")).to_contain_text("onerror")
     assert page.title() != "owned"
     assert page.locator("main img, main script").count() == 0
 

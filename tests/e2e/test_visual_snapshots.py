@@ -37,7 +37,7 @@ MAX_BYTES: Final = 6_000_000
 STYLES: Final = {
     "a colour": "a { color: #808080 !important }",
     "a distance": "h1, h2, td { padding-left: 2px !important }",
-    "a surface": ".panel { background: transparent !important }",
+    "a surface": ".mantine-Paper-root { background: transparent !important }",
 }
 
 

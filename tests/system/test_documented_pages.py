@@ -22,7 +22,7 @@ pytestmark = [
 ]
 ADDRESS: Final = "http://127.0.0.1:8000"
 """The address on the pages. The server of the tests has another port."""
-SECONDS: Final = 120
+SECONDS: Final = 300
 PYTHON: Final = Path(__file__).with_name("documented_names.py").read_text(encoding="utf-8")
 
 
@@ -58,7 +58,10 @@ def run_text(
         input=(PYTHON + "\nrun(" + repr(text) + ")\n" if is_python else text),
         cwd=folder,
         env=installation.environment(
-            CURL_HOME=str(folder), ROLLDECK_URL=server.url, ROLLDECK_TOKEN=ADMIN_TOKEN
+            CURL_HOME=str(folder),
+            ROLLDECK_URL=server.url,
+            ROLLDECK_TOKEN=ADMIN_TOKEN,
+            ROLLDECK_VAR=str(server.var),
         ),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -78,10 +81,12 @@ def test_a_block_works_as_written(
     installed_server: Installation, server: Server, folder: Path, page: str, step: Step
 ) -> None:
     (block,) = [block for block in blocks_of(page) if step.block in block.text]
-    text = "\n".join([step.before, commands_of(block), step.after])
+    commands = commands_of(block).replace(ADDRESS, server.url)
+    for printed, own in step.replaced:
+        assert printed in commands
+        commands = commands.replace(printed, own)
+    text = "\n".join([step.before, commands, step.after])
 
-    output = run_text(
-        installed_server, server, folder, block.language, text.replace(ADDRESS, server.url)
-    )
+    output = run_text(installed_server, server, folder, block.language, text)
 
     assert re.search(step.expected, output), output

@@ -1,7 +1,7 @@
 /** API queries and mutations for alerts, their rules and snoozes. */
 
-import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
-import { api, body, pagesOf, results, useChange } from "@/api/client";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { api, ask, askRows, body, pagesOf, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import { usePart } from "@/live/live";
 
@@ -35,24 +35,12 @@ export const RUN_ALERTS_SHOWN = 3;
 
 /** The newest unresolved alerts of a run. */
 export const runAlertsQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["alerts", "run", run],
-    queryFn: () => results(load({ run, limit: RUN_ALERTS_SHOWN + 1 })),
-    refetchInterval: RUN_REREAD_MS,
-  });
+  askRows(["alerts", "run", run], () => load({ run, limit: RUN_ALERTS_SHOWN + 1 }), { refetchInterval: RUN_REREAD_MS });
 
 export const runOpenAlertsQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["alerts", "run", run, "open"],
-    queryFn: () => results(load({ run, state: "open", limit: PAGE_ROWS })),
-    refetchInterval: RUN_REREAD_MS,
-  });
+  askRows(["alerts", "run", run, "open"], () => load({ run, state: "open", limit: PAGE_ROWS }), { refetchInterval: RUN_REREAD_MS });
 
-const alertKindsQuery = queryOptions({
-  queryKey: ["alert-kinds"],
-  queryFn: () => results(api.GET("/api/v1/alerts/kinds")),
-  staleTime: Number.POSITIVE_INFINITY,
-});
+const alertKindsQuery = askRows(["alert-kinds"], () => api.GET("/api/v1/alerts/kinds"), { staleTime: Number.POSITIVE_INFINITY });
 
 /** The kinds of alerts as options of a select. */
 export function useAlertKinds(): { value: AlertKind; label: string }[] {
@@ -60,9 +48,7 @@ export function useAlertKinds(): { value: AlertKind; label: string }[] {
 }
 
 export const alertQuery = (id: number) =>
-  queryOptions({
-    queryKey: ["alerts", "one", id],
-    queryFn: () => body(api.GET("/api/v1/alerts/{alert}", { params: { path: { alert: String(id) } } })),
+  ask(["alerts", "one", id], () => api.GET("/api/v1/alerts/{alert}", { params: { path: { alert: String(id) } } }), {
     refetchInterval: REREAD_MS,
   });
 
@@ -86,8 +72,6 @@ export function useAlertAction() {
 export type AlertRule = Schemas["AlertRuleRow"];
 export type SetAlertRule = Schemas["SetAlertRuleRequest"];
 export type Snooze = Schemas["SnoozeRow"];
-/** An alert or a rule, by id. */
-export type SnoozeSubject = { alert: number } | { rule: number };
 export type Comparator = AlertRule["comparator"];
 
 export const COMPARATORS: Record<Comparator, string> = {
@@ -106,17 +90,9 @@ const RULES = ["alert-rules"];
 const SNOOZES = ["alert-snoozes"];
 const REREAD_RULES_MS = 5_000;
 
-export const rulesQuery = queryOptions({
-  queryKey: RULES,
-  queryFn: () => body(api.GET("/api/v1/alerts/rules")),
-  refetchInterval: REREAD_RULES_MS,
-});
+export const rulesQuery = ask(RULES, () => api.GET("/api/v1/alerts/rules"), { refetchInterval: REREAD_RULES_MS });
 
-export const snoozesQuery = queryOptions({
-  queryKey: SNOOZES,
-  queryFn: () => results(api.GET("/api/v1/alerts/snoozes")),
-  refetchInterval: REREAD_RULES_MS,
-});
+export const snoozesQuery = askRows(SNOOZES, () => api.GET("/api/v1/alerts/snoozes"), { refetchInterval: REREAD_RULES_MS });
 
 const useRuleChange = <Wanted, Changed>(change: (wanted: Wanted) => Promise<Changed>) => useChange(RULES, change, SNOOZES, ["alerts"]);
 
@@ -135,8 +111,8 @@ export const useDeleteRule = (id: number) =>
   );
 
 export const useSnooze = () =>
-  useRuleChange((snooze: SnoozeSubject & { until: string | null; reason: string }) =>
-    body(api.POST("/api/v1/alerts/snoozes", { body: { alert: null, rule: null, ...snooze } })),
+  useRuleChange((snooze: { alert: number; until: string | null; reason: string }) =>
+    body(api.POST("/api/v1/alerts/snoozes", { body: { rule: null, ...snooze } })),
   );
 
 export const useEndSnooze = (id: number) =>

@@ -1,6 +1,14 @@
 /** API client of the platform, this tab's cache of its responses, and the parts of queries and mutations. */
 
-import { infiniteQueryOptions, QueryClient, type QueryKey, useMutation, useQueryClient } from "@tanstack/react-query";
+import {
+  infiniteQueryOptions,
+  QueryClient,
+  type QueryKey,
+  queryOptions,
+  type UseQueryOptions,
+  useMutation,
+  useQueryClient,
+} from "@tanstack/react-query";
 import createClient from "openapi-fetch";
 import type { paths } from "@/api/schema";
 
@@ -73,6 +81,16 @@ export async function body<T>(answer: Promise<Answer<T>>): Promise<T> {
 
 /** The rows of a response. */
 export const results = async <T>(answer: Promise<Answer<{ results: T }>>): Promise<T> => (await body(answer)).results;
+
+type Options<T> = Partial<Pick<UseQueryOptions<T>, "staleTime" | "gcTime" | "retry" | "refetchInterval" | "enabled" | "placeholderData">>;
+
+/** The query of one request. */
+export const ask = <T>(queryKey: QueryKey, request: () => Promise<Answer<T>>, options?: Options<T>) =>
+  queryOptions<T>({ queryKey, queryFn: () => body(request()), ...options });
+
+/** The query of the rows of one request. */
+export const askRows = <T>(queryKey: QueryKey, request: () => Promise<Answer<{ results: T }>>, options?: Options<T>) =>
+  queryOptions<T>({ queryKey, queryFn: () => results(request()), ...options });
 
 /** The path parameters of a request about a run. */
 export const at = (run: string) => ({ params: { path: { run } } });

@@ -1,7 +1,7 @@
 /** API queries and mutations for the deployment, the user's sessions, and tokens. */
 
 import { queryOptions, useMutation } from "@tanstack/react-query";
-import { api, body, results, useChange } from "@/api/client";
+import { api, ask, askRows, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -15,16 +15,9 @@ export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
 export type Retention = Schemas["RetentionRow"];
 
-export const deploymentQuery = queryOptions({
-  queryKey: ["deployment"],
-  queryFn: () => body(api.GET("/api/v1/server")),
-  staleTime: 60_000,
-});
+export const deploymentQuery = ask(["deployment"], () => api.GET("/api/v1/server"), { staleTime: 60_000 });
 
-export const retentionQuery = queryOptions({
-  queryKey: ["retention"],
-  queryFn: () => body(api.GET("/api/v1/server/retention")),
-});
+export const retentionQuery = ask(["retention"], () => api.GET("/api/v1/server/retention"));
 
 // Their outcome arrives over the live topics `me` and `cluster`, on this page too.
 
@@ -60,7 +53,7 @@ export type CreatedToken = Schemas["CreatedToken"];
 type CreateToken = Schemas["CreateTokenRequest"];
 export type Scope = CreateToken["scopes"][number];
 
-export const tokensQuery = queryOptions({ queryKey: ["tokens"], queryFn: () => results(api.GET("/api/v1/tokens")) });
+export const tokensQuery = askRows(["tokens"], () => api.GET("/api/v1/tokens"));
 
 export const useCreateToken = () =>
   useChange(tokensQuery.queryKey, (token: CreateToken): Promise<CreatedToken> => body(api.POST("/api/v1/tokens", { body: token })));

@@ -1,7 +1,7 @@
 /** API queries for the groups and fragments of a run: details and contents. */
 
 import { queryOptions } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
+import { api, ask, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -25,9 +25,7 @@ const path = (run: string, group: number) => ({ run, group: String(group) });
 const pathOf = (run: string, group: number, sequence: number) => ({ ...path(run, group), sequence: String(sequence) });
 
 export const groupQuery = (run: string, group: number) =>
-  queryOptions({
-    queryKey: ["group", run, group],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups/{group}", { params: { path: path(run, group) } })),
+  ask(["group", run, group], () => api.GET("/api/v1/runs/{run}/groups/{group}", { params: { path: path(run, group) } }), {
     staleTime: GROUP_FRESH_MS,
   });
 
@@ -42,21 +40,14 @@ export const sequencesQuery = (run: string, group: number) =>
   });
 
 export const windowQuery = (run: string, group: number, sequence: number, start: number, count = WINDOW_TOKENS) =>
-  queryOptions({
-    queryKey: ["group", run, group, "window", sequence, start, count],
-    queryFn: () => {
+  ask(
+    ["group", run, group, "window", sequence, start, count],
+    () => {
       const params = { path: pathOf(run, group, sequence), query: { start, count } };
-      return body(api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}", { params }));
+      return api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}", { params });
     },
-    ...FIXED,
-  });
-
-/** The text of a message in one piece: its texts and results, and calls with their arguments. */
-export const partsText = ({ parts }: Pick<MessageView, "parts">): string =>
-  parts
-    .filter(({ kind }) => kind === "text" || kind === "tool_call" || kind === "tool_result")
-    .map(({ kind, name, text }) => (kind === "tool_call" ? `${name} ${text}` : text))
-    .join("\n");
+    { ...FIXED },
+  );
 
 /** The messages from the first answer on. */
 export function answerOf(messages: MessageView[]): MessageView[] {
@@ -65,28 +56,17 @@ export function answerOf(messages: MessageView[]): MessageView[] {
 }
 
 export const messagesQuery = (run: string, group: number, sequence: number, characters: number, message?: number) =>
-  queryOptions({
-    queryKey: ["group", run, group, "messages", sequence, characters, message ?? -1],
-    queryFn: () => {
+  ask(
+    ["group", run, group, "messages", sequence, characters, message ?? -1],
+    () => {
       const params = { path: pathOf(run, group, sequence), query: { characters, message } };
-      return body(api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages", { params }));
+      return api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages", { params });
     },
-    ...FIXED,
-  });
+    { ...FIXED },
+  );
 
 /** URL of a group's content. */
 export const contentUrl = (run: string, group: number): string => `/api/v1/runs/${encodeURIComponent(run)}/groups/${group}/content`;
-
-/** The first characters of a group's content as text. */
-export const contentQuery = (run: string, group: number, characters: number) =>
-  queryOptions({
-    queryKey: ["group", run, group, "content", characters],
-    queryFn: async () => {
-      const params = { path: path(run, group), query: { characters } };
-      return (await body(api.GET("/api/v1/runs/{run}/groups/{group}/content", { params, parseAs: "text" }))) as unknown as string;
-    },
-    ...FIXED,
-  });
 
 /** URL of a download of all groups that match a filter. */
 export function exportUrl(run: string, { q, sort }: { q?: string; sort?: string }, form: "jsonl" | "parquet" | "inspect"): string {
@@ -104,30 +84,24 @@ export const WINDOW_STEPS = 512;
 const FRAGMENT_FRESH_MS = 5_000;
 
 export const fragmentQuery = (run: string, fragment: number) =>
-  queryOptions({
-    queryKey: ["fragment", run, fragment],
-    queryFn: (): Promise<FragmentDetail> =>
-      body(api.GET("/api/v1/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } })),
-    staleTime: FRAGMENT_FRESH_MS,
-    retry: false,
-  });
+  ask(
+    ["fragment", run, fragment],
+    () => api.GET("/api/v1/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } }),
+    { staleTime: FRAGMENT_FRESH_MS, retry: false },
+  );
 
 export const episodeQuery = (run: string, episode: string) =>
-  queryOptions({
-    queryKey: ["episode", run, episode],
-    queryFn: (): Promise<EpisodeDetail> =>
-      body(api.GET("/api/v1/runs/{run}/episodes/detail", { params: { path: { run }, query: { episode } } })),
+  ask(["episode", run, episode], () => api.GET("/api/v1/runs/{run}/episodes/detail", { params: { path: { run }, query: { episode } } }), {
     staleTime: FRAGMENT_FRESH_MS,
     retry: false,
   });
 
 export const stepsQuery = (run: string, fragment: number, start: number) =>
-  queryOptions({
-    queryKey: ["fragment", run, fragment, "steps", start],
-    queryFn: (): Promise<StepWindow> => {
+  ask(
+    ["fragment", run, fragment, "steps", start],
+    () => {
       const params = { path: { run, fragment: String(fragment) }, query: { start, count: WINDOW_STEPS } };
-      return body(api.GET("/api/v1/runs/{run}/fragments/{fragment}/steps", { params }));
+      return api.GET("/api/v1/runs/{run}/fragments/{fragment}/steps", { params });
     },
-    staleTime: Number.POSITIVE_INFINITY,
-    retry: false,
-  });
+    { staleTime: Number.POSITIVE_INFINITY, retry: false },
+  );

@@ -2,7 +2,7 @@
 
 import { focusManager, keepPreviousData, queryOptions, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { api, at, body, results } from "@/api/client";
+import { api, askRows, at, body } from "@/api/client";
 import type { MetricAxis, MetricLine } from "@/api/types";
 import { usePartChangeFeed } from "@/live/live";
 
@@ -42,12 +42,7 @@ export function linesQuery({ runs, names, axis, span, points }: LinesView) {
 
 /** All metric names of a run, in order. */
 export const metricNamesQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["metric-names", run],
-    queryFn: (): Promise<string[]> => results(api.GET("/api/v1/runs/{run}/metrics/names", at(run))),
-    staleTime: METRICS_FRESH_MS,
-    retry: false,
-  });
+  askRows(["metric-names", run], () => api.GET("/api/v1/runs/{run}/metrics/names", at(run)), { staleTime: METRICS_FRESH_MS, retry: false });
 
 const REFRESH_MS = 5_000;
 /** Only the first run announces its metrics to the page; those beside it are asked for. */

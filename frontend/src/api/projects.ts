@@ -1,7 +1,6 @@
 /** API queries and mutations for projects. */
 
-import { queryOptions } from "@tanstack/react-query";
-import { api, body, pagesOf, results, useChange } from "@/api/client";
+import { api, ask, askRows, body, pagesOf, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -18,20 +17,12 @@ export const projectsQuery = (isArchived: boolean) => ({
 });
 
 /** The first page of current projects, for menus and the palette. */
-export const projectChoicesQuery = queryOptions({
-  queryKey: [...KEY, "choices"],
-  queryFn: () => results(load({ limit: 200 })),
-  staleTime: 30_000,
-});
+export const projectChoicesQuery = askRows([...KEY, "choices"], () => load({ limit: 200 }), { staleTime: 30_000 });
 
 const at = (project: string) => ({ path: { project } });
 
 export const projectQuery = (name: string) =>
-  queryOptions({
-    queryKey: [...KEY, "one", name],
-    queryFn: () => body(api.GET("/api/v1/projects/{project}", { params: at(name) })),
-    retry: false,
-  });
+  ask([...KEY, "one", name], () => api.GET("/api/v1/projects/{project}", { params: at(name) }), { retry: false });
 
 export const useCreateProject = () => useChange(KEY, (project: NewProject) => body(api.POST("/api/v1/projects", { body: project })));
 

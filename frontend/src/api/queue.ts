@@ -1,9 +1,9 @@
 /** API queries and mutations for the data of a run: queue, batches, environments, data flow. */
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { api, at, body, pagesOf, results, useChange } from "@/api/client";
+import { api, ask, askRows, at, body, pagesOf, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
-import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer, QueueAnswer } from "@/api/types";
+import type { BatchRow, EnvironmentMixing, EnvironmentRow } from "@/api/types";
 
 /** Minimum interval between reads of the queue; lists beside it refresh less often. */
 export const QUEUE_MS = 2_000;
@@ -11,11 +11,7 @@ export const BESIDE_MS = 5_000;
 
 /** The queue, the ledger and the next batch at one moment. */
 export const queueQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["queue", run],
-    queryFn: (): Promise<QueueAnswer> => body(api.GET("/api/v1/runs/{run}/queue", at(run))),
-    placeholderData: keepPreviousData,
-  });
+  ask(["queue", run], () => api.GET("/api/v1/runs/{run}/queue", at(run)), { placeholderData: keepPreviousData });
 
 export type BatchState = BatchRow["state"];
 
@@ -25,9 +21,7 @@ export const batchesQuery = (run: string, state: BatchState | undefined) =>
   );
 
 export const batchQuery = (run: string, batch: string) =>
-  queryOptions({
-    queryKey: ["batch", run, batch],
-    queryFn: (): Promise<BatchItems> => body(api.GET("/api/v1/runs/{run}/batches/{batch}/items", { params: { path: { run, batch } } })),
+  ask(["batch", run, batch], () => api.GET("/api/v1/runs/{run}/batches/{batch}/items", { params: { path: { run, batch } } }), {
     retry: false,
   });
 
@@ -42,11 +36,7 @@ export const useDecide = (run: string) =>
     ["queue", run],
   );
 
-export const environmentsQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["environments", run],
-    queryFn: (): Promise<EnvironmentRow[]> => results(api.GET("/api/v1/runs/{run}/environments", at(run))),
-  });
+export const environmentsQuery = (run: string) => askRows(["environments", run], () => api.GET("/api/v1/runs/{run}/environments", at(run)));
 
 export const mixingQuery = (run: string) =>
   queryOptions({
@@ -54,38 +44,22 @@ export const mixingQuery = (run: string) =>
     queryFn: async (): Promise<EnvironmentMixing[]> => (await body(api.GET("/api/v1/runs/{run}/mixing", at(run)))).environments,
   });
 
-export const ledgerQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["ledger", run],
-    queryFn: (): Promise<LedgerAnswer> => body(api.GET("/api/v1/runs/{run}/ledger", at(run))),
-  });
+export const ledgerQuery = (run: string) => ask(["ledger", run], () => api.GET("/api/v1/runs/{run}/ledger", at(run)));
 
 /** Groups that each environment pushed within the last minute. */
 export const arrivalsQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["arrivals", run],
-    queryFn: (): Promise<EnvironmentPushRate[]> => results(api.GET("/api/v1/runs/{run}/environments/push-rates", at(run))),
-  });
+  askRows(["arrivals", run], () => api.GET("/api/v1/runs/{run}/environments/push-rates", at(run)));
 
-type AskedOf<T> = T & { envId: number; reason: string };
+export type EnvironmentChange = { weight: number } | { connected: boolean } | { muted: boolean };
 
-/** Change one property of an environment, with a reason. */
-const useEnvironmentChange = <T extends object>(run: string) =>
+/** Change an environment: its weight in batches, whether it counts as connected, or whether its groups are used for training. */
+export const useChangeEnvironment = (run: string) =>
   useChange(
     ["environments", run],
-    ({ envId, ...change }: AskedOf<T>): Promise<EnvironmentRow> =>
-      body(api.PATCH("/api/v1/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(envId) } }, body: change })),
+    ({ env_id, ...change }: EnvironmentChange & { env_id: number; reason: string }): Promise<EnvironmentRow> =>
+      body(api.PATCH("/api/v1/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(env_id) } }, body: change })),
     ["mixing", run],
   );
-
-/** Set the environment's weight in batches. */
-export const useReweigh = (run: string) => useEnvironmentChange<{ weight: number }>(run);
-
-/** Mark the environment as disconnected or connected. */
-export const useConnect = (run: string) => useEnvironmentChange<{ connected: boolean }>(run);
-
-/** Mute or unmute the environment: whether its groups are used for training. */
-export const useMute = (run: string) => useEnvironmentChange<{ muted: boolean }>(run);
 
 export type Pipeline = components["schemas"]["Pipeline"];
 export type PipelineStage = components["schemas"]["PipelineStage"];
@@ -93,9 +67,7 @@ export type Diagnosis = components["schemas"]["PipelineDiagnosis"];
 export type StageName = PipelineStage["name"];
 
 export const pipelineQuery = (run: string) =>
-  queryOptions({
-    queryKey: ["pipeline", run],
-    queryFn: (): Promise<Pipeline> => body(api.GET("/api/v1/runs/{run}/pipeline", at(run))),
+  ask(["pipeline", run], () => api.GET("/api/v1/runs/{run}/pipeline", at(run)), {
     refetchInterval: 2_000,
     placeholderData: keepPreviousData,
   });

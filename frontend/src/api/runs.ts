@@ -1,7 +1,7 @@
 /** API queries and mutations for runs, their lists and their comparison. */
 
-import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, at, body, pagesOf, results, useChange } from "@/api/client";
+import { keepPreviousData, queryOptions, useMutation } from "@tanstack/react-query";
+import { api, ask, askRows, at, body, pagesOf, results, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
 import type { JsonSchema } from "@/forms/schema";
@@ -23,11 +23,7 @@ const RUNS_PER_PAGE = 50;
 const LIST_FRESH_MS = 30_000;
 const keepBefore = <T>(before: T) => before;
 
-export const qualifiersQuery = queryOptions({
-  queryKey: ["run-filter"],
-  queryFn: () => results(api.GET("/api/v1/run-filter")),
-  staleTime: Number.POSITIVE_INFINITY,
-});
+export const qualifiersQuery = askRows(["run-filter"], () => api.GET("/api/v1/run-filter"), { staleTime: Number.POSITIVE_INFINITY });
 
 /** Names of all configuration values and metrics of the runs that match a filter. */
 export const columnsQuery = (q: string, enabled: boolean) =>
@@ -42,11 +38,11 @@ export const columnsQuery = (q: string, enabled: boolean) =>
 export const VALUES_OF = ["tag", "env", "owner", "preset", "project", "name"] as const;
 
 export const valuesQuery = (of: string, part: string) =>
-  queryOptions({
-    queryKey: ["run-filter", "values", of, part],
-    queryFn: () => results(api.GET("/api/v1/run-filter/values", { params: { query: { of: of as (typeof VALUES_OF)[number], part } } })),
-    staleTime: LIST_FRESH_MS,
-  });
+  askRows(
+    ["run-filter", "values", of, part],
+    () => api.GET("/api/v1/run-filter/values", { params: { query: { of: of as (typeof VALUES_OF)[number], part } } }),
+    { staleTime: LIST_FRESH_MS },
+  );
 
 /** The pages of a list of runs with the values of columns. */
 export function runsQuery(q: string, sort: Sort, named: NamedColumn[] = []) {
@@ -64,9 +60,7 @@ export function foundRunsQuery(typed: string) {
     .filter(Boolean)
     .map((word) => `"${word.replaceAll('"', "")}"`)
     .join(" ");
-  return queryOptions({
-    queryKey: ["found-runs", q],
-    queryFn: () => results(api.GET("/api/v1/runs", { params: { query: { q, sort: "-changed", limit: 8 } } })),
+  return askRows(["found-runs", q], () => api.GET("/api/v1/runs", { params: { query: { q, sort: "-changed", limit: 8 } } }), {
     staleTime: REREAD_MS,
     placeholderData: keepBefore,
   });
@@ -74,9 +68,7 @@ export function foundRunsQuery(typed: string) {
 
 /** Summaries of runs that the live list does not include. */
 export const runActivityQuery = (ids: number[]) =>
-  queryOptions({
-    queryKey: ["run-activity", ids],
-    queryFn: () => results(api.GET("/api/v1/run-activity", { params: { query: { ids: ids.join(",") } } })),
+  askRows(["run-activity", ids], () => api.GET("/api/v1/run-activity", { params: { query: { ids: ids.join(",") } } }), {
     enabled: ids.length > 0,
     refetchInterval: REREAD_MS,
     placeholderData: keepBefore,
@@ -135,13 +127,7 @@ export const checkQuery = (launch: string) =>
   queryOptions({ queryKey: ["run-check", launch], queryFn: () => check(JSON.parse(launch), true), gcTime: 0, retry: false });
 
 export const runQuery = (name: string) =>
-  queryOptions({
-    queryKey: ["run", name],
-    queryFn: (): Promise<RunDetail> => body(api.GET("/api/v1/runs/{run}", at(name))),
-    // Data that the router prefetched is not fetched again on mount.
-    staleTime: 3_000,
-    retry: false,
-  });
+  ask(["run", name], () => api.GET("/api/v1/runs/{run}", at(name)), { staleTime: 3_000, retry: false });
 
 export type ChangeRun = components["schemas"]["PatchedChangeRunRequest"];
 /** Limits on staleness and lease duration; null means no limit. */
@@ -168,20 +154,13 @@ export const useReset = (name: string) =>
   });
 
 export const deletionQuery = (address: string) =>
-  queryOptions({
-    queryKey: ["deletion", address],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/deletion", at(address))),
-    gcTime: 0,
-  });
+  ask(["deletion", address], () => api.GET("/api/v1/runs/{run}/deletion", at(address)), { gcTime: 0 });
 
 /** Delete a run with all its data. */
-export function useDeleteRun(address: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (reason: string) => body(api.DELETE("/api/v1/runs/{run}", { params: { path: { run: address }, query: { reason } } })),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ["runs"] }),
-  });
-}
+export const useDeleteRun = (address: string) =>
+  useChange(["runs"], (reason: string) =>
+    body(api.DELETE("/api/v1/runs/{run}", { params: { path: { run: address }, query: { reason } } })),
+  );
 
 export type Asked = { verb: RunVerb; reason: string };
 
@@ -203,9 +182,7 @@ const MATCHES_AT_MOST = 30;
 
 /** Runs that match a filter, newest first. */
 export const matchingRunsQuery = (q: string) =>
-  queryOptions({
-    queryKey: ["matching-runs", q],
-    queryFn: () => results(api.GET("/api/v1/runs", { params: { query: { q, sort: NEWEST, limit: MATCHES_AT_MOST } } })),
+  askRows(["matching-runs", q], () => api.GET("/api/v1/runs", { params: { query: { q, sort: NEWEST, limit: MATCHES_AT_MOST } } }), {
     placeholderData: keepPreviousData,
     retry: false,
   });

@@ -3878,7 +3878,7 @@ export interface components {
          */
         ActOnRunsRequest: {
             /** @enum {unknown} */
-            action: "archive" | "drain" | "kill" | "pause" | "resume" | "stop" | "tag" | "unarchive" | "untag";
+            action: "archive" | "delete" | "drain" | "kill" | "pause" | "resume" | "stop" | "tag" | "unarchive" | "untag";
             /** @default null */
             ids: number[] | null;
             /** @default null */
@@ -7932,6 +7932,7 @@ export interface components {
          * @description A saved preset.
          */
         SavedPresetRow: {
+            uid: string;
             name: string;
             description: string;
             /** @enum {unknown} */

@@ -1,15 +1,11 @@
 /** The signed-in user and their permissions. */
 
-import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext } from "react";
-import { api, body, useChange } from "@/api/client";
+import { api, ask, body, useChange } from "@/api/client";
 import type { Session } from "@/api/types";
 
-export const sessionQuery = queryOptions({
-  queryKey: ["session"],
-  queryFn: () => body(api.GET("/api/v1/session")),
-  staleTime: 60_000,
-});
+export const sessionQuery = ask(["session"], () => api.GET("/api/v1/session"), { staleTime: 60_000 });
 
 export const useSession = (): Session | undefined => useQuery(sessionQuery).data;
 

@@ -41,11 +41,9 @@ it("keeps the look of an enlarged chart in the address, and copies a link to it"
   await waitFor(() => expect(looks()).toHaveTextContent("from:-1.5"));
   fireEvent.change(large.getByLabelText("To"), { target: { value: "4" } });
   await waitFor(() => expect(looks()).toHaveTextContent("to:4"));
-  fireEvent.click(large.getByLabelText("Without outliers"));
-  fireEvent.click(large.getByLabelText("Log x axis"));
-  expect(looks()).toHaveTextContent('{"loss":"logx,clip,large,from:-1.5,to:4"}');
   fireEvent.click(large.getByLabelText("Options of loss"));
-  fireEvent.click(await screen.findByText("Copy link"));
+  for (const entry of ["Without outliers", "Log x axis", "Copy link"]) fireEvent.click(await screen.findByText(entry));
+  expect(looks()).toHaveTextContent('{"loss":"logx,clip,large,from:-1.5,to:4"}');
   expect(copy).toHaveBeenCalledWith("chart:loss");
 });
 
@@ -53,17 +51,15 @@ it("opens as in a link, and closes", async () => {
   const { dialog, looks } = show({}, { loss: "log,large,from:1" });
   const large = within(await dialog());
   expect(large.getByLabelText("From")).toHaveValue("1");
-  expect(large.getByLabelText("Log y axis")).toBeChecked();
   expect(large.getByText("▲ 1 value at or below 0 omitted on the log axis")).toBeVisible();
   fireEvent.keyDown(await dialog(), { key: "Escape" });
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
   expect(looks()).toHaveTextContent('{"loss":"log,from:1"}');
 });
 
-it("offers other metrics as x axis, from its menu", async () => {
+it("offers other metrics as x axis, once it is enlarged", async () => {
   const { dialog, looks } = show({ xChoices: ["kl", "tokens"] });
-  fireEvent.click(screen.getByLabelText("Options of loss"));
-  fireEvent.click(await screen.findByText("Metric as x axis…"));
+  fireEvent.click(screen.getByLabelText("Enlarge loss"));
   fireEvent.click(within(await dialog()).getByRole("combobox", { name: "X axis" }));
   fireEvent.click(await screen.findByText("tokens"));
   await waitFor(() => expect(looks()).toHaveTextContent('{"loss":"large,x:tokens"}'));
@@ -78,9 +74,10 @@ it("keeps hidden lines in the address", () => {
 });
 
 it("offers no log axis for dates", async () => {
-  const { dialog } = show({ isTime: true });
-  fireEvent.click(screen.getByLabelText("Enlarge loss"));
-  expect(within(await dialog()).queryByLabelText("Log x axis")).toBeNull();
+  show({ isTime: true });
+  fireEvent.click(screen.getByLabelText("Options of loss"));
+  expect(await screen.findByText("Log axis")).toBeVisible();
+  expect(screen.queryByText("Log x axis")).toBeNull();
 });
 
 it.each([

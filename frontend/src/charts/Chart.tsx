@@ -1,9 +1,20 @@
 /** The chart component: legend, ends of the axes, and the uPlot instance. */
 
 import "uplot/dist/uPlot.min.css";
-import { Checkbox, NumberInput, Select, useComputedColorScheme } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
-import { type KeyboardEvent, type MouseEvent, type RefObject, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { Center, Group, NumberInput, Select, UnstyledButton, useComputedColorScheme, VisuallyHidden } from "@mantine/core";
+import { useDebouncedCallback, useElementSize, useMergedRef } from "@mantine/hooks";
+import {
+  type ComponentProps,
+  type MouseEvent,
+  type ReactNode,
+  type Ref,
+  type RefObject,
+  useContext,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import uPlot from "uplot";
 import { ChartTools } from "@/charts/ChartTools";
 import type { Column } from "@/charts/columns";
@@ -12,22 +23,43 @@ import { type ChartLook, lookOf, lookText } from "@/charts/look";
 import { type ChartProps, type Controlled, HEIGHT, type Line, MANY_LINES, type Plotted, type Range } from "@/charts/model";
 import { isolated, toggled } from "@/charts/names";
 import { columnsOf, marksAt, marksIn, optionsOf } from "@/charts/plot";
-import { copyText } from "@/charts/save";
-import { aboveZero, entryOf, isShown, summaryAt, textAt } from "@/charts/sheet";
+import { entryOf, isShown, summaryAt } from "@/charts/sheet";
 import { onClickedPoint, PointKeys, placeName, type Tip, TipBox } from "@/charts/TipBox";
 import { Dialog } from "@/components/Dialog";
 import { counted, number } from "@/format";
 import { SharingContext } from "@/share/focus";
 import { chartOf, chartTarget } from "@/share/share";
-
-type Props = {
-  lines: Line[];
-  hidden: Controlled<readonly string[]>;
-  /** Label of the band, if there is one. */
-  band?: string;
-};
+import css from "./chart.module.css";
 
 const HINT = "Click to hide or show; Shift and click, or Shift and Enter, to show it alone";
+
+type EntryProps = {
+  look: ComponentProps<typeof Swatch>["look"];
+  entry: string;
+  /** All entries of the legend. */
+  entries: readonly string[];
+  hidden: Controlled<readonly string[]>;
+  "aria-label"?: string;
+  children?: ReactNode;
+};
+
+/** An entry of a legend: a click hides or shows its lines, or shows them alone. */
+export function LegendEntry({ look, entry, entries, hidden, children, ...rest }: EntryProps) {
+  const change = (event: MouseEvent) =>
+    hidden.change(event.shiftKey ? isolated(entries, hidden.value, entry) : toggled(hidden.value, entry));
+  return (
+    <UnstyledButton
+      className={css.entry}
+      aria-pressed={!hidden.value.includes(entry)}
+      title={`${styleText(look)}. ${HINT}`}
+      onClick={change}
+      {...rest}
+    >
+      <Swatch look={look} />
+      {children}
+    </UnstyledButton>
+  );
+}
 
 /** The newest value of a line; none before the first sample. */
 function newestOf(line: Line): string {
@@ -35,46 +67,34 @@ function newestOf(line: Line): string {
   return newest === undefined || newest === null ? "" : number(newest);
 }
 
+type LegendProps = {
+  lines: Line[];
+  hidden: Controlled<readonly string[]>;
+  /** Label of the band, if there is one. */
+  band?: string;
+};
+
 /** The legend: each entry toggles its line, or shows it alone. */
-export function Legend({ lines, hidden, band }: Props) {
+export function Legend({ lines, hidden, band }: LegendProps) {
   // The last line of an entry is the prominent one.
   const entries = new Map(lines.map((line) => [entryOf(line), line]));
-  // Its first line has the samples, the others are derived from them.
-  const sampled = new Map([...lines].reverse().map((line) => [entryOf(line), line]));
-  const isolate = (entry: string) => hidden.change(isolated([...entries.keys()], hidden.value, entry));
-  const onKeyDown = (entry: string) => (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || !event.shiftKey) return;
-    event.preventDefault();
-    isolate(entry);
-  };
-  const onClick = (entry: string) => (event: MouseEvent) => {
-    if (event.shiftKey) isolate(entry);
-    else hidden.change(toggled(hidden.value, entry));
-  };
+  // Its value is that of the samples, which have the name of the entry, before a line that is derived from them.
+  const sampled = new Map(lines.filter((line) => line.label === entryOf(line)).map((line) => [line.label, line]));
   return (
-    <div className="chart-legend" role="group" aria-label="Lines">
+    <Group gap="0 0.35rem" pt={5} ml={-6} role="group" aria-label="Lines">
       {[...entries].map(([entry, line]) => (
-        <button
-          key={entry}
-          type="button"
-          className="chart-entry"
-          aria-pressed={!hidden.value.includes(entry)}
-          title={`${styleText(line)}. ${HINT}`}
-          onClick={onClick(entry)}
-          onKeyDown={onKeyDown(entry)}
-        >
-          <Swatch look={line} />
+        <LegendEntry key={entry} look={line} entry={entry} entries={[...entries.keys()]} hidden={hidden}>
           <span>{entry}</span>
           <b>{newestOf(sampled.get(entry) ?? line)}</b>
-        </button>
+        </LegendEntry>
       ))}
       {band && (
-        <span className="chart-entry">
-          <span className="chart-swatch chart-band" aria-hidden="true" />
+        <span className={css.entry}>
+          <span className={`${css.swatch} ${css.band}`} aria-hidden="true" />
           <span>{band}</span>
         </span>
       )}
-    </div>
+    </Group>
   );
 }
 
@@ -84,59 +104,41 @@ const OPTIONS_AT_MOST = 100;
 type LookFieldsProps = {
   look: ChartLook;
   change: (more: ChartLook) => void;
-  /** Whether the x axis can be logarithmic: not that of dates. */
-  hasLogX: boolean;
   xLabel: string;
   /** Metrics that the x axis can be; absent if it has one axis only. */
   xChoices?: readonly string[];
 };
 
 /** The axes of an enlarged chart. */
-export function LookFields({ look, change, hasLogX, xLabel, xChoices }: LookFieldsProps) {
+function LookFields({ look, change, xLabel, xChoices }: LookFieldsProps) {
   const changeEnds = useDebouncedCallback(change, TYPING_MS);
   const end = (key: "low" | "high", label: string) => (
     <NumberInput
-      size="xs"
-      w="8rem"
-      label={label}
-      placeholder="automatic"
-      hideControls
-      defaultValue={look[key] ?? ""}
+      {...{ size: "xs", w: "8rem", label, placeholder: "automatic", hideControls: true, defaultValue: look[key] ?? "" }}
       onChange={(value) => changeEnds({ [key]: typeof value === "number" ? value : undefined })}
     />
   );
-  const flag = (key: "isClipped" | "isLog" | "isLogX", label: string) => (
-    <Checkbox size="xs" label={label} checked={look[key] ?? false} onChange={(event) => change({ [key]: event.currentTarget.checked })} />
-  );
-  const choices = [...new Set([...(look.x ? [look.x] : []), ...(xChoices ?? [])])];
   return (
-    <div className="chart-look">
+    <Group align="end" pb="sm">
       {end("low", "From")}
       {end("high", "To")}
       {xChoices && (
         <Select
-          size="xs"
-          label="X axis"
-          placeholder={look.x ? undefined : xLabel}
-          searchable
-          clearable
+          {...{ size: "xs", label: "X axis", placeholder: look.x ? undefined : xLabel, searchable: true, clearable: true }}
           clearButtonProps={{ "aria-label": "Reset the x axis" }}
           limit={OPTIONS_AT_MOST}
-          data={choices}
+          data={[...new Set([...(look.x ? [look.x] : []), ...xChoices])]}
           value={look.x ?? null}
           nothingFoundMessage="No such metric."
           onChange={(x) => change({ x: x ?? undefined, isLogX: undefined })}
         />
       )}
-      {flag("isClipped", "Without outliers")}
-      {flag("isLog", "Log y axis")}
-      {hasLogX && flag("isLogX", "Log x axis")}
-    </div>
+    </Group>
   );
 }
 
 type PlotState = {
-  place: RefObject<HTMLDivElement | null>;
+  place: Ref<HTMLDivElement>;
   plot: RefObject<uPlot | null>;
   width: number;
   tip: Tip | null;
@@ -154,21 +156,9 @@ type PlotOptions = {
   onPick?: (index: number) => void;
 };
 
-function useWidth(): [RefObject<HTMLDivElement | null>, number] {
-  const place = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    if (!place.current) return;
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
-    observer.observe(place.current);
-    return () => observer.disconnect();
-  }, []);
-  return [place, width];
-}
-
 /** The properties whose change requires a new plot. */
 function shapeOf({ plotted, hidden }: PlotOptions): string {
-  const { isTime, isDuration, steps, isScatter, band, isLog, isLogX, isClipped, low, high, lines, marks, threshold } = plotted;
+  const { isTime, isDuration, steps, isScatter, band, isLog, isLogX, isClipped, low, high, lines, threshold } = plotted;
   const looks = lines.map((line) => [
     line.label,
     line.role,
@@ -179,7 +169,7 @@ function shapeOf({ plotted, hidden }: PlotOptions): string {
     line.isFilled,
     isShown(line, hidden),
   ]);
-  return JSON.stringify([isTime, isDuration, steps, isScatter, !!band, isLog, isLogX, isClipped, low, high, looks, marks, threshold]);
+  return JSON.stringify([isTime, isDuration, steps, isScatter, !!band, isLog, isLogX, isClipped, low, high, looks, threshold]);
 }
 
 /** With many lines only the hovered or focused chart lists values; the others show the cursor only. */
@@ -190,12 +180,16 @@ function isLookedAt(place: HTMLElement | null, lines: number): boolean {
 export function usePlot(asked: PlotOptions): PlotState {
   const { plotted, hidden, hasPoints } = asked;
   const { lines, height = HEIGHT } = plotted;
-  const [place, width] = useWidth();
+  const place = useRef<HTMLDivElement>(null);
+  const { ref: sized, width: exactWidth } = useElementSize<HTMLDivElement>();
+  const width = Math.floor(exactWidth);
   const plot = useRef<uPlot | null>(null);
-  const zoom = useRef(asked.onZoom);
-  zoom.current = asked.onZoom;
-  const pick = useRef(asked.onPick);
-  pick.current = asked.onPick;
+  // Read by handlers of a plot that outlives the render that built it.
+  const now = useRef(asked);
+  now.current = asked;
+  const marks = () => now.current.plotted.marks ?? [];
+  /** Where the cursor was last. */
+  const cursor = useRef<{ left: number; top: number } | null>(null);
   const [tip, setTip] = useState<Tip | null>(null);
   const [nearest, setNearest] = useState<number | null>(null);
   const [zoomed, setZoomed] = useState(false);
@@ -207,31 +201,36 @@ export function usePlot(asked: PlotOptions): PlotState {
   useEffect(() => {
     if (!place.current || width === 0 || !hasPoints) return;
     const onCursor = (u: uPlot) => {
-      const { idx, left = -1 } = u.cursor;
+      const { idx, left = -1, top = -1 } = u.cursor;
       const isAway = idx === null || idx === undefined || left < 0 || !isLookedAt(place.current, lines.length);
-      setTip(isAway ? null : { index: idx, left, marks: marksAt(marksIn(u, plotted.marks ?? []), left, (x) => u.valToPos(x, "x")) });
+      setTip(isAway ? null : { index: idx, left, marks: marksAt(marksIn(u, marks()), left, (x) => u.valToPos(x, "x")) });
+      cursor.current = isAway ? null : { left, top };
       if (!isAway) lastIndex.current = idx;
     };
-    const built = new uPlot(optionsOf(plotted, width, { onCursor, onNearest: setNearest }), columns, place.current);
+    const built = new uPlot(optionsOf(plotted, width, { onCursor, onNearest: setNearest, marks }), columns, place.current);
     lines.forEach((line, i) => {
       if (!isShown(line, hidden)) built.setSeries(i + (plotted.band ? 3 : 1), { show: false }, false);
     });
     built.over.addEventListener("mouseup", () => {
       const { left, width: wide } = built.select;
-      if (!zoom.current) setZoomed(wide > 0);
+      const { onZoom } = now.current;
+      if (!onZoom) setZoomed(wide > 0);
       // Only elapsed time has x values below 0.
       else if (wide > 0)
-        zoom.current({
+        onZoom({
           from: Math.max(plotted.isDuration ? -Infinity : 0, built.posToVal(left, "x")),
           to: built.posToVal(left + wide, "x"),
         });
     });
     built.over.addEventListener("dblclick", () => {
       setZoomed(false);
-      zoom.current?.(null);
+      now.current.onZoom?.(null);
     });
-    onClickedPoint(built, (index) => pick.current?.(index));
+    onClickedPoint(built, (index) => now.current.onPick?.(index));
     plot.current = built;
+    // A new plot has no cursor until the pointer moves; uPlot places it once its scales are known.
+    const before = cursor.current;
+    if (before) queueMicrotask(() => plot.current === built && built.setCursor(before));
     return () => {
       built.destroy();
       plot.current = null;
@@ -242,47 +241,37 @@ export function usePlot(asked: PlotOptions): PlotState {
     // New data never changes a zoomed view.
     plot.current?.setData(columns, !zoomed);
     if (zoomed) plot.current?.redraw(true, true);
-  }, [columns, zoomed]);
+  }, [columns, zoomed, plotted.marks]);
 
-  return { place, plot, width, tip, lastIndex, nearest: nearest === null ? null : (lines[nearest]?.label ?? null) };
-}
-
-/** Copy the values under the pointer on the copy shortcut, unless text is selected. */
-export function useCopying(text: (() => string) | null): void {
-  const current = useRef(text);
-  current.current = text;
-  const isOn = text !== null;
-  useEffect(() => {
-    if (!isOn) return;
-    const put = (event: ClipboardEvent) => {
-      if (!current.current || !getSelection()?.isCollapsed) return;
-      event.clipboardData?.setData("text/plain", current.current());
-      event.preventDefault();
-    };
-    document.addEventListener("copy", put);
-    return () => document.removeEventListener("copy", put);
-  }, [isOn]);
+  return {
+    place: useMergedRef(place, sized),
+    plot,
+    width,
+    tip,
+    lastIndex,
+    nearest: nearest === null ? null : (lines[nearest]?.label ?? null),
+  };
 }
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");
-  return `${name}: ${x.length} points; newest ${newest}`;
+  return `${name}: ${counted(x.length, "point")}; newest ${newest}`;
 }
 
 type Seen = { plotted: Plotted & { x: number[] }; left: number };
 
-/** The visible parts of a chart: no band of a hidden line, on a log axis no value or place <= 0. */
+/** The visible parts of a chart: no band of a hidden line, on a log axis no value <= 0; and the number of those. */
 function seenOf(chart: ChartProps, look: ChartLook, hidden: readonly string[]): Seen {
   const first = chart.lines[0];
   const band = first && isShown(first, hidden) ? chart.band : undefined;
   const { isLarge: _, x: _x, hidden: _hidden, ...axes } = look;
-  const isLogX = look.isLogX && !chart.isTime;
-  const placed = (values: Column): Column => (isLogX ? values.map((value, i) => ((chart.x[i] ?? 0) > 0 ? value : null)) : values);
-  const ofY = (values: Column): Column => (look.isLog ? (aboveZero([values]).columns[0] ?? []) : values);
-  const shown = look.isLog ? aboveZero(chart.lines.filter((line) => isShown(line, hidden)).map((line) => line.values)) : { left: 0 };
-  const lines = chart.lines.map((line) => ({ ...line, values: placed(ofY(line.values)) }));
-  const edges = band && { ...band, low: placed(ofY(band.low)), high: placed(ofY(band.high)) };
-  return { plotted: { ...chart, ...axes, isLog: look.isLog, isLogX, lines, band: edges }, left: shown.left };
+  const isLeft = (value: Column[number]) => look.isLog === true && typeof value === "number" && value <= 0;
+  const shown = chart.lines.filter((line) => isShown(line, hidden));
+  const left = shown.reduce((sum, { values }) => sum + values.filter(isLeft).length, 0);
+  const above = (values: Column): Column => (look.isLog ? values.map((value) => (isLeft(value) ? null : value)) : values);
+  const lines = chart.lines.map((line) => ({ ...line, values: above(line.values) }));
+  const edges = band && { ...band, low: above(band.low), high: above(band.high) };
+  return { plotted: { ...chart, ...axes, isLogX: look.isLogX && !chart.isTime, lines, band: edges }, left };
 }
 
 function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean; empty: string }): string {
@@ -331,7 +320,7 @@ export function Chart(chart: ChartProps) {
       <Drawing chart={chart} shown={{ ...shown, look: { ...look, isLarge: undefined } }} target={chart.target ? undefined : target} />
       {look.isLarge && (
         <Dialog onClose={close} title={chart.name} size="92%" centered>
-          <LookFields look={look} change={onLook} hasLogX={!chart.isTime} xLabel={chart.xLabel} xChoices={chart.xChoices} />
+          <LookFields look={look} change={onLook} xLabel={chart.xLabel} xChoices={chart.xChoices} />
           <Drawing
             chart={{
               ...chart,
@@ -370,25 +359,20 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
   const hasLegend = chart.hasLegend ?? new Set(chart.lines.map(entryOf)).size > 1;
   const isHidden = shown.length < chart.lines.length && x.length > 0;
 
-  const copy = (index: number) => {
-    copyText(textAt(chart, index, hidden.value));
-    setAnnouncement("Copied.");
-  };
   const copyLink = () => {
     onLink?.();
     setAnnouncement("Link copied.");
   };
-  useCopying(tip && place.current?.matches(":hover") ? () => textAt(chart, tip.index, hidden.value) : null);
   const moveTo = (index: number) => {
     const at = x[index];
     plot.current?.setCursor(at === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(at, "x"), top: 1 });
   };
   return (
-    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-target={target}>
-      <div className="chart-plot">
+    <div className={css.box} data-pickable={chart.onPick ? true : undefined} data-target={target}>
+      <div className={css.plot}>
         <div
           ref={place}
-          className="chart"
+          className={css.chart}
           style={{ height }}
           role="img"
           aria-label={summary(chart)}
@@ -396,9 +380,9 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
           data-marks={chart.marks?.length}
         >
           {!hasPoints && (
-            <div className="chart-none" style={{ height }}>
+            <Center h={height} c="var(--ink-faint)" ta="center">
               {emptyText({ left, isHidden, empty: chart.empty })}
-            </div>
+            </Center>
           )}
           {hasPoints && tip && <TipBox tip={tip} chart={{ ...chart, lines: shown, band: plotted.band }} width={width} nearest={nearest} />}
         </div>
@@ -408,7 +392,6 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
             points={x.length}
             textOf={(index) => `${placeName(chart, x[index] ?? 0)}: ${summaryAt(chart, index, hidden.value)}`}
             onMove={moveTo}
-            onCopy={copy}
             onChoose={chart.onPick}
           />
         )}
@@ -421,15 +404,12 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
           onLook={onLook}
           hidden={hidden.value}
           lastIndex={lastIndex}
-          onCopy={copy}
           onLink={onLink && copyLink}
         />
       )}
-      {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
+      {left > 0 && <p className="tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
       {hasLegend && (x.length > 0 || chart.isLegendKept) && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
-      <span className="unseen" aria-live="polite">
-        {announcement}
-      </span>
+      <VisuallyHidden aria-live="polite">{announcement}</VisuallyHidden>
     </div>
   );
 }

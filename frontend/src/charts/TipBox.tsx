@@ -1,5 +1,6 @@
 /** Points of a chart: the values under the cursor, and their choice. */
 
+import { Group, Paper, Space, Text } from "@mantine/core";
 import { useState } from "react";
 import type uPlot from "uplot";
 import { Swatch } from "@/charts/lineStyles";
@@ -7,6 +8,7 @@ import { type ChartProps, MANY_LINES, type Mark } from "@/charts/model";
 import { momentName } from "@/charts/plot";
 import { valueAt } from "@/charts/sheet";
 import { elapsed, number, timeZone, visible } from "@/format";
+import css from "./chart.module.css";
 
 /** A second click within this time is a double click, which zooms out. */
 const DOUBLE_CLICK_MS = 220;
@@ -33,19 +35,18 @@ type Props = {
   points: number;
   textOf: (index: number) => string;
   onMove: (index: number) => void;
-  onCopy: (index: number) => void;
   /** Absent for charts whose points cannot be chosen. */
   onChoose?: (index: number) => void;
 };
 
 /** Keyboard access to chart points: a slider that is visible while focused. */
-export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Props) {
+export function PointKeys({ name, points, textOf, onMove, onChoose }: Props) {
   const [wanted, setWanted] = useState(Number.POSITIVE_INFINITY);
   const at = Math.min(wanted, points - 1);
   return (
     <input
       type="range"
-      className="chart-keys"
+      className={css.keys}
       min={0}
       max={points - 1}
       value={at}
@@ -58,11 +59,7 @@ export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Pr
         onMove(event.currentTarget.valueAsNumber);
       }}
       onKeyDown={(event) => {
-        const isCopy = (event.ctrlKey || event.metaKey) && event.key === "c";
-        if (!isCopy && !(event.key === "Enter" && onChoose)) return;
-        event.preventDefault();
-        if (isCopy) onCopy(at);
-        else onChoose?.(at);
+        if (event.key === "Enter") onChoose?.(at);
       }}
     />
   );
@@ -86,25 +83,26 @@ export function TipBox({ tip, chart, width, nearest }: TipBoxProps) {
   const rows = lines.map((line) => ({ line, value: valueAt(line.values, tip.index), isNearest: line.label === nearest }));
   if (lines.length > MANY_LINES) rows.sort((a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity));
   return (
-    <div className="chart-tip" style={{ top: 8, ...side }} aria-hidden="true">
+    <Paper shadow="md" px="xs" py={6} fz="xs" className={css.tip} style={{ top: 8, ...side }} aria-hidden="true">
       <div className="faint">{placeName(chart, place)}</div>
       {tip.marks?.map((mark) => (
-        <div key={`${mark.x} ${mark.text}`} className="chart-tip-mark">
+        <Text key={`${mark.x} ${mark.text}`} fz="xs" c="var(--accent)" maw="16rem" className="anywhere" style={{ whiteSpace: "normal" }}>
           {mark.role === "note" ? "⚑" : "·"} {visible(mark.text)}
-        </div>
+        </Text>
       ))}
       {rows.map(({ line, value, isNearest }) => (
-        <div key={line.label} className="chart-tip-row" data-nearest={isNearest || undefined}>
+        <Group key={line.label} gap="xs" wrap="nowrap" fw={isNearest ? 600 : undefined} data-nearest={isNearest || undefined}>
           <Swatch look={line} />
           <span>{line.label}</span>
+          <Space flex={1} />
           <b>{number(value)}</b>
-        </div>
+        </Group>
       ))}
       {band && (
         <div className="faint">
           {band.label} {number(band.low[tip.index])} – {number(band.high[tip.index])}
         </div>
       )}
-    </div>
+    </Paper>
   );
 }

@@ -1,5 +1,7 @@
 /** Distinguish the lines of one chart by colour, dash and marker, never by colour alone. */
 
+import css from "./chart.module.css";
+
 type Role = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 type Marker = "circle" | "square" | "triangle" | "diamond" | "plus" | "cross" | "star";
 export type LineStyle = { role: Role; dash: number[]; marker: Marker };
@@ -48,7 +50,7 @@ export function Swatch({
 }) {
   const colour = `var(--chart-${role})`;
   return (
-    <svg className="chart-swatch" width="26" height="10" viewBox="-13 -5 26 10" aria-hidden="true">
+    <svg className={css.swatch} width="26" height="10" viewBox="-13 -5 26 10" aria-hidden="true">
       <line
         x1="-13"
         x2="13"

@@ -61,7 +61,7 @@ it("counts non-finite values", () => {
 });
 
 it("describes the bucket width", () => {
-  expect(widthOf([line({})], "steps")).toBe("every sample");
+  expect(widthOf([line({})], "steps")).toBe("");
   expect(widthOf([line({}), line({ is_exact: false, bucket: 16 })], "steps")).toBe("each point covers 16 steps");
   expect(widthOf([line({ is_exact: false, bucket: 1 })], "train steps")).toBe("every sample; those of one step share a point");
   expect(widthOf([line({ is_exact: false, bucket: 1e-6 })], "s")).toBe("every sample; those of one moment share a point");

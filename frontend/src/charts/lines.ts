@@ -65,9 +65,9 @@ export function bucketSheet(lines: MetricLine[], axis: string): Sheet {
 
 const MOMENT_SECONDS = 1e-3;
 
-/** The width of a bucket as text; `unit` is that of the axis in the plural, or `s`. */
+/** The width of a bucket as text, empty for samples; `unit` is that of the axis in the plural, or `s`. */
 export function widthOf(lines: MetricLine[], unit: string): string {
-  if (lines.every((line) => line.is_exact)) return "every sample";
+  if (lines.every((line) => line.is_exact)) return "";
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   if (unit === "s" && bucket < MOMENT_SECONDS) return "every sample; those of one moment share a point";
   if (unit !== "s" && bucket <= 1) return "every sample; those of one step share a point";

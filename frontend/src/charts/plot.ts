@@ -11,11 +11,8 @@ import { count, elapsed, number, timeZone } from "@/format";
 /** The value of a CSS custom property. */
 export const paint = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-const PIXELS = { xs: 12, md: 14 };
-
-/** A font of the theme; a canvas takes neither `rem` nor variables. */
-export const canvasFont = (size: keyof typeof PIXELS, weight: "regular" | "bold" = "regular"): string =>
-  `${paint(`--mantine-font-weight-${weight}`)} ${PIXELS[size]}px ${paint("--mantine-font-family")}`;
+/** A canvas takes neither `rem` nor variables. */
+const canvasFont = (): string => `${paint("--mantine-font-weight-regular")} 12px ${paint("--mantine-font-family")}`;
 
 const DAY_SECONDS = 86_400;
 
@@ -159,7 +156,7 @@ function axes({ isTime, isDuration, isLogX }: Plotted): uPlot.Axis[] {
     stroke: paint("--ink-faint"),
     grid: { stroke: paint("--chart-grid"), width: 1 },
     ticks: { show: false },
-    font: canvasFont("xs"),
+    font: canvasFont(),
   };
   const values = isTime ? clockTicks : isDuration ? durationTicks : countTicks;
   const incrs = isTime ? MOMENT_STEPS : isDuration ? DURATION_STEPS : undefined;
@@ -280,7 +277,12 @@ function drawMarkers(u: uPlot, at: number, line: Line | undefined, place: number
   ctx.restore();
 }
 
-export type Watch = { onCursor: (plot: uPlot) => void; onNearest: (at: number | null) => void };
+export type Watch = {
+  onCursor: (plot: uPlot) => void;
+  onNearest: (at: number | null) => void;
+  /** The present marks, which change without a new plot. */
+  marks: () => readonly Mark[];
+};
 
 /** The uPlot options of a chart; `lines` follow the two edges of a band. */
 export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Options {
@@ -321,7 +323,7 @@ export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Op
       setSeries: areMany ? [(_u, at) => watch.onNearest(at === null ? null : at - first)] : [],
       drawAxes: [(u) => drawThreshold(u, props, uPlot.pxRatio)],
       drawSeries: [(u, at) => drawMarkers(u, at, lines[at - first], at - first)],
-      draw: [(u) => drawMarks(u, props.marks ?? [], uPlot.pxRatio)],
+      draw: [(u) => drawMarks(u, watch.marks(), uPlot.pxRatio)],
     },
     // Room for half of the last tick's label.
     padding: [8, isTime || props.isDuration ? 26 : 12, 0, 0],

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Line } from "@/charts/model";
-import { aboveZero, aloneIn, csvText, indexAt, sheetOf, textAt, valueAt } from "./sheet";
+import { aloneIn, csvText, indexAt, sheetOf, valueAt } from "./sheet";
 
 const line = (label: string, values: Line["values"], more: Partial<Line> = {}): Line => ({ label, values, role: 1, ...more });
 const chart = {
@@ -33,14 +33,6 @@ it("finds the value between points, and none outside the line", () => {
   const values = [undefined, 5, undefined, undefined, 7, undefined];
   expect([0, 1, 2, 3, 4, 5].map((i) => indexAt(values, i))).toEqual([null, 1, 1, 1, 4, null]);
   expect(valueAt([5, null, undefined, 7], 2)).toBeNull();
-});
-
-it("copies the unrounded value under the cursor", () => {
-  expect(textAt({ ...chart, lines: [line("loss", [0.123456789])] }, 0)).toBe("train step\t1\nloss\t0.123456789");
-});
-
-it("counts values that a log axis omits", () => {
-  expect(aboveZero([[1, 0, -3, null, undefined, 2]])).toEqual({ columns: [[1, null, null, null, undefined, 2]], left: 2 });
 });
 
 it("finds isolated values between gaps", () => {

@@ -54,31 +54,12 @@ export function valueAt(values: Column, index: number): number | null | undefine
   return found === null ? undefined : values[found];
 }
 
-/** Values under the cursor, one text line per chart line. */
-export function textAt({ x, xLabel, lines }: Drawn, index: number, hidden: readonly string[] = []): string {
-  const rows = lines.filter((line) => isShown(line, hidden)).map((line) => `${line.label}\t${valueAt(line.values, index) ?? ""}`);
-  return [`${xLabel}\t${x[index] ?? ""}`, ...rows].join("\n");
-}
-
-/** The same as rounded text for screen readers. */
+/** Rounded values under the cursor, for screen readers. */
 export function summaryAt({ lines }: Drawn, index: number, hidden: readonly string[] = []): string {
   return lines
     .filter((line) => isShown(line, hidden))
     .map((line) => `${line.label} ${number(valueAt(line.values, index))}`)
     .join(", ");
-}
-
-/** Columns for a log axis without values <= 0, and the number of values removed. */
-export function aboveZero(columns: Column[]): { columns: Column[]; left: number } {
-  let left = 0;
-  const above = columns.map((values) =>
-    values.map((value) => {
-      if (value === null || value === undefined || value > 0) return value;
-      left += 1;
-      return null;
-    }),
-  );
-  return { columns: above, left };
 }
 
 /** Indices of values between gaps, which no line segment shows; with `x`, pauses are gaps too. */

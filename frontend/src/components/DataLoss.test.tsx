@@ -27,7 +27,7 @@ it.each(["/", "/runs/lossy", "/runs/lossy/metrics", "/runs/lossy/trajectories", 
     await load(address);
     expect((await strip()).getByRole("link", { name: MESSAGE })).toHaveAttribute("href", "/alerts?alert=5");
     await waitFor(() => expect(screen.getAllByText(MESSAGE)).toHaveLength(1));
-    expect(document.querySelector("main section, main .panel, main table")).toHaveAccessibleName("Loss of data");
+    expect(document.querySelector("main :is(section, table, [role=region])")).toHaveAccessibleName("Loss of data");
   },
 );
 

@@ -1,11 +1,10 @@
-import { Button } from "@mantine/core";
+import { Alert, Box, Button, Group, Stack } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { type AlertKind, type AlertRow, useAlertAction, useAlertSummary } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/inline";
 import { ErrorState } from "@/components/panels";
 import { counted, visible } from "@/format";
-import styles from "./dataLoss.module.css";
 
 /** The kinds of alerts that state a loss of data. */
 const LOSSES: ReadonlySet<AlertKind> = new Set(["pushes_refused", "stale_drops"]);
@@ -21,10 +20,9 @@ function Loss({ alert }: { alert: LossAlert }) {
   const mayOperate = useMayOperate();
   const others = (alert.count ?? 1) - 1;
   return (
-    <li data-loss={alert.kind}>
-      <span className={styles.words}>
-        <span aria-hidden="true">▲</span>{" "}
-        <Link to="/alerts" search={{ alert: alert.id }} className="strong anywhere">
+    <Group component="li" gap="xs" data-loss={alert.kind}>
+      <Box component="span" flex="1 1 16rem">
+        <Link to="/alerts" search={{ alert: alert.id }} className="anywhere" data-strong>
           {visible(alert.message)}
         </Link>{" "}
         <span className="soft small">
@@ -35,7 +33,7 @@ function Loss({ alert }: { alert: LossAlert }) {
             {` ${counted(others, "more alert")} of this kind`}
           </Link>
         )}
-      </span>
+      </Box>
       {mayOperate && (
         <Button
           size="compact-sm"
@@ -47,7 +45,7 @@ function Loss({ alert }: { alert: LossAlert }) {
         </Button>
       )}
       {action.error && <ErrorState title="Not acknowledged" error={action.error} />}
-    </li>
+    </Group>
   );
 }
 
@@ -56,13 +54,13 @@ export function DataLoss({ alerts }: { alerts: LossAlert[] }) {
   const losses = alerts.filter(isLoss);
   if (losses.length === 0) return null;
   return (
-    <section aria-label="Loss of data">
-      <ul className={styles.losses}>
+    <Alert role="region" variant="outline" color="bad" icon="▲" mb="sm" py="xs" bg="var(--panel)" aria-label="Loss of data">
+      <Stack component="ul" gap={4} m={0} p={0}>
         {losses.map((alert) => (
           <Loss key={alert.id} alert={alert} />
         ))}
-      </ul>
-    </section>
+      </Stack>
+    </Alert>
   );
 }
 

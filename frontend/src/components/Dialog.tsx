@@ -5,6 +5,7 @@ import { readSessionStorageValue, useSessionStorage } from "@mantine/hooks";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Boundary, ErrorState } from "@/components/panels";
 import { visible } from "@/format";
+import css from "./dialog.module.css";
 
 /** Close handlers for Escape, the newest last: with a dialog above a drawer, only the dialog closes. */
 const open: { current: () => void }[] = [];
@@ -68,6 +69,13 @@ export function useFocusBack(): void {
   );
 }
 
+/** The buttons of a dialog; they stay visible while its contents scroll. */
+export const DialogFoot = ({ children }: { children: ReactNode }) => (
+  <Group className={css.foot} justify="flex-end" mt="lg">
+    {children}
+  </Group>
+);
+
 const CLOSE = { "aria-label": "Close" };
 
 type Ours = "opened" | "closeOnEscape" | "closeButtonProps";
@@ -78,7 +86,9 @@ export function Dialog({ children, ...props }: Omit<ModalProps, Ours>) {
   useEscape(props.onClose);
   return (
     <Modal opened closeOnEscape={false} closeButtonProps={CLOSE} {...props}>
-      <Boundary part="Dialog">{children}</Boundary>
+      <div className={css.body}>
+        <Boundary part="Dialog">{children}</Boundary>
+      </div>
     </Modal>
   );
 }
@@ -88,7 +98,7 @@ type SideProps = Omit<DrawerProps, Ours | "position"> & {
   isBeside?: boolean;
 };
 
-const BESIDE = { withOverlay: false, lockScroll: false, classNames: { content: "beside" } };
+const BESIDE = { withOverlay: false, lockScroll: false, classNames: { content: css.beside } };
 
 /** Details of one item in a sheet on the right; mounted only while open. */
 export function SideSheet({ isBeside = false, children, ...props }: SideProps) {
@@ -96,7 +106,9 @@ export function SideSheet({ isBeside = false, children, ...props }: SideProps) {
   useEscape(props.onClose);
   return (
     <Drawer opened position="right" closeOnEscape={false} closeButtonProps={CLOSE} {...(isBeside ? BESIDE : {})} {...props}>
-      <Boundary part="Dialog">{children}</Boundary>
+      <div className={css.body}>
+        <Boundary part="Dialog">{children}</Boundary>
+      </div>
     </Drawer>
   );
 }
@@ -124,8 +136,8 @@ type Props = {
   /** Title of the error message. */
   refused: string;
   submit: string;
-  /** Where the reason is recorded. */
-  recordedIn?: string;
+  /** Where the reason is recorded; null for a form without one. */
+  recordedIn?: string | null;
   /** Whether the dialog's contents are valid. */
   isReady?: boolean;
   /** Whether a reason is required. */
@@ -181,16 +193,18 @@ export function ReasonDialog({
         }}
       >
         {children}
-        <TextInput
-          mt="md"
-          label="Reason"
-          description={recordedIn}
-          value={reason}
-          maxLength={2000}
-          required={needsReason}
-          data-autofocus
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
+        {recordedIn && (
+          <TextInput
+            mt="md"
+            label="Reason"
+            description={recordedIn}
+            value={reason}
+            maxLength={2000}
+            required={needsReason}
+            data-autofocus
+            onChange={(event) => setReason(event.currentTarget.value)}
+          />
+        )}
         {typed !== undefined && (
           <TextInput
             mt="md"
@@ -207,14 +221,14 @@ export function ReasonDialog({
             <ErrorState title={refused} error={asking.error} />
           </Box>
         )}
-        <Group className="dialog-foot" justify="flex-end" mt="lg">
+        <DialogFoot>
           <Button variant="default" onClick={close}>
             Cancel
           </Button>
           <Button type="submit" color={destroys ? "red.8" : undefined} loading={asking.isPending} disabled={!isReady}>
             {submit}
           </Button>
-        </Group>
+        </DialogFoot>
       </form>
     </Dialog>
   );

@@ -46,6 +46,9 @@ export function Line({ segments, words, mark }: Pick<Lane, "segments" | "words" 
   );
 }
 
+/** The fill of a segment, beside its name. */
+export const Swatch = ({ fill }: { fill: string }) => <span className={css.swatch} style={{ background: fill }} aria-hidden="true" />;
+
 type Props = { label: string; lanes: readonly Lane[]; isOrdered?: boolean };
 
 /** Lines of segments with one scale, each with a label before it and a text after it. */

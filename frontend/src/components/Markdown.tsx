@@ -1,5 +1,6 @@
 /** Untrusted Markdown, with formulas. */
 
+import { Typography } from "@mantine/core";
 import { type ComponentProps, useEffect, useState } from "react";
 import ReactMarkdown, { type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
@@ -102,10 +103,10 @@ export default function Markdown({ text, isForeign = false }: Props) {
   const plugins = usePlugins(hasMath);
   const shown = visible(text);
   return (
-    <div className={`${css.markdown} ${isForeign ? "" : css.note}`} data-markdown>
+    <Typography fz="md" maw="78ch" mah={isForeign ? undefined : "26rem"} className={css.markdown} data-markdown>
       <ReactMarkdown {...plugins} components={isForeign ? FOREIGN : PARTS}>
         {hasMath ? withMath(shown) : shown}
       </ReactMarkdown>
-    </div>
+    </Typography>
   );
 }

@@ -3,9 +3,9 @@ import { cloneElement, useEffect, useRef, useState } from "react";
 import type { MenuOf } from "@/components/onDemand";
 
 /** The state of a menu that a click on its button has loaded: it opens, and gives the focus back to the new button. */
-export function useOpened<E extends HTMLElement = HTMLButtonElement>() {
+export function useOpened() {
   const [opened, setOpened] = useState(false);
-  const button = useRef<E>(null);
+  const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     button.current?.focus();
     setOpened(true);

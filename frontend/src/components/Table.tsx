@@ -1,9 +1,13 @@
-import { Button } from "@mantine/core";
-import type { ReactNode } from "react";
+import { Button, Center } from "@mantine/core";
+import type { ReactNode, Ref } from "react";
 import { Boundary } from "@/components/panels";
+import css from "./table.module.css";
 
 /** A column's heading; a plain string is its label, false omits it. */
-export type Heading = string | false | { label: ReactNode; className?: string; title?: string; "aria-sort"?: "ascending" | "descending" };
+export type Heading =
+  | string
+  | false
+  | { label: ReactNode; className?: string; title?: string; isNumber?: boolean; "aria-sort"?: "ascending" | "descending" };
 
 type Props = {
   /** Accessible name. */
@@ -13,10 +17,15 @@ type Props = {
   /** Class of the scrolled box. */
   className?: string;
   tableClass?: string;
+  /** The scrolled box. */
+  ref?: Ref<HTMLDivElement>;
   columns: readonly Heading[];
   /** The rows. */
   children: ReactNode;
 };
+
+/** The class of a table without a scrolled box. */
+export const TABLE = css.table as string;
 
 /** A row of one cell, for what takes the place of rows. */
 export function Row({ width, children }: { width: number; children: ReactNode }) {
@@ -28,18 +37,18 @@ export function Row({ width, children }: { width: number; children: ReactNode })
 }
 
 /** A table that scrolls sideways in narrow windows. */
-export function Table({ label, role, className = "", tableClass = "", columns, children }: Props) {
+export function Table({ label, role, className = "", tableClass = "", ref, columns, children }: Props) {
   const scrolled = role ? { role, tabIndex: 0, "aria-label": label } : {};
   return (
-    <div className={`table-scroll ${className}`} {...scrolled}>
-      <table className={`table ${tableClass}`} aria-label={role ? undefined : label}>
+    <div ref={ref} className={`${css.scroll} ${className}`} data-scroll {...scrolled}>
+      <table className={`${css.table} ${tableClass}`} aria-label={role ? undefined : label}>
         <thead>
           <tr>
             {columns.map((column, at) => {
               if (column === false) return null;
-              const { label: heading, ...rest } = typeof column === "string" ? { label: column } : column;
+              const { label: heading, isNumber, ...rest } = typeof column === "string" ? { label: column, isNumber: false } : column;
               return (
-                <th key={at} scope="col" {...rest}>
+                <th key={at} scope="col" data-num={isNumber || undefined} {...rest}>
                   {heading}
                 </th>
               );
@@ -62,10 +71,10 @@ export type Pages = { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNe
 export function ShowMore({ pages, words = "Show more" }: { pages: Pages; words?: string }) {
   if (!pages.hasNextPage) return null;
   return (
-    <div className="table-foot">
+    <Center p="xs">
       <Button size="compact-sm" variant="default" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
         {words}
       </Button>
-    </div>
+    </Center>
   );
 }

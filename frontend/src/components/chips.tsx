@@ -1,27 +1,38 @@
 /** Chips: states of runs and workers, alerts, deliveries and projects. */
 
+import { Badge, type BadgeProps, Text, VisuallyHidden } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { Folder } from "lucide-react";
-import type { ComponentProps } from "react";
+import type { ComponentProps, ReactNode } from "react";
 import type { AlertDelivery, AlertRow, AlertSummary } from "@/api/alerts";
 import { term } from "@/components/filter/suggest";
 import { Hint, useNow } from "@/components/inline";
 import { ageSeconds, counted, duration, number, utc, visible } from "@/format";
 import { useIsOutdated } from "@/live/live";
 import { honest, isOver, type Look, lookOf, RUN_PROOF_SECONDS } from "@/theme/chips";
-import css from "./projectTag.module.css";
 
-type Props = ComponentProps<"span"> & { tone: string; sign: string };
+type Props = BadgeProps & Omit<ComponentProps<"button">, keyof BadgeProps> & { tone: string; sign: string; component?: "button" };
 
 /** A short label with colour and symbol. */
-export function Chip({ tone, sign, className = "", children, ...rest }: Props) {
+export function Chip({ tone, sign, component, ...rest }: Props) {
   return (
-    <span className={`chip tone-${tone} ${className}`.trimEnd()} {...rest}>
-      <span className="chip-sign" aria-hidden="true">
-        {sign}
-      </span>
+    <Badge
+      {...{ size: "lg", radius: "xl", fw: 600, fz: "sm", color: tone, "data-tone": tone }}
+      component={component ?? "span"}
+      leftSection={<span aria-hidden="true">{sign}</span>}
+      styles={{ root: { fontSize: "var(--mantine-font-size-sm)" }, label: { whiteSpace: "nowrap" } }}
+      {...(rest as object)}
+    />
+  );
+}
+
+/** The age beside the word of a chip. */
+export function ChipAge({ children }: { children: ReactNode }) {
+  return (
+    <Text span inherit fw={400} data-age>
+      {" · "}
       {children}
-    </span>
+    </Text>
   );
 }
 
@@ -65,15 +76,15 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: St
       <Hint label={lines.map((line) => <div key={line}>{line}</div>)}>
         <Chip tone={tone} sign={sign} tabIndex={0} data-state={shown}>
           {shown}
-          {lasting && <span className="chip-age">· {lasting}</span>}
-          {why && <span className="unseen">, {visible(why)}</span>}
+          {lasting && <ChipAge>{lasting}</ChipAge>}
+          {why && <VisuallyHidden>, {visible(why)}</VisuallyHidden>}
         </Chip>
       </Hint>
       {isLate && (
-        <span className="chip-late" data-late>
+        <Text span c="dimmed" size="xs" data-late>
           {" "}
           last heartbeat {duration(proof)} ago
-        </span>
+        </Text>
       )}
     </>
   );
@@ -177,7 +188,7 @@ export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state
     <Hint label={meaning}>
       <Chip tone={tone} sign={sign} tabIndex={0} data-alert={word}>
         {word}
-        {alert.state !== "open" && alert.severity === "error" && <span className="chip-age">· error</span>}
+        {alert.state !== "open" && alert.severity === "error" && <ChipAge>error</ChipAge>}
       </Chip>
     </Hint>
   );
@@ -201,8 +212,9 @@ export function DeliveryOutcome({ delivery }: { delivery: AlertDelivery }) {
       <Chip tone={tone} sign={sign} data-delivery={delivery.state}>
         {delivery.state}
       </Chip>
-      {facts.length > 0 && <div className="small soft">{facts.join(" ")}</div>}
-      {why && <div className="small soft anywhere">{visible(why)}</div>}
+      <Text c="soft" size="sm">
+        {facts.join(" ")} {visible(why)}
+      </Text>
     </>
   );
 }
@@ -210,9 +222,10 @@ export function DeliveryOutcome({ delivery }: { delivery: AlertDelivery }) {
 /** The project of a run, linked to its runs. */
 export function ProjectTag({ name }: { name: string }) {
   return (
-    <Link to="/runs" search={{ q: term("project", name) }} className={`tag ${css.project}`} title={`Project ${visible(name)}`}>
-      <Folder size={12} aria-hidden="true" />
-      <span>{visible(name)}</span>
+    <Link to="/runs" search={{ q: term("project", name) }} title={`Project ${visible(name)}`}>
+      <Badge component="span" maw="100%" style={{ cursor: "pointer" }} leftSection={<Folder size={12} aria-hidden="true" />}>
+        {visible(name)}
+      </Badge>
     </Link>
   );
 }

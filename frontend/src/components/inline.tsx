@@ -18,6 +18,7 @@ import {
 } from "react";
 import { shareOf } from "@/charts/scale";
 import { onDemand } from "@/components/onDemand";
+import { TextButton } from "@/components/panels";
 import { ageSeconds, duration, moment, number, utc, visible } from "@/format";
 import { live } from "@/live/live";
 
@@ -64,7 +65,7 @@ export function Hint({ label, children }: { label: ReactNode; children: ReactEle
 /** A keyboard shortcut; hidden on small screens. */
 export function KeyHint({ children }: { children: string }) {
   return (
-    <Kbd size="xs" className="wide-only">
+    <Kbd size="xs" className="mantine-visible-from-sm">
       {children}
     </Kbd>
   );
@@ -160,9 +161,9 @@ export function LongText({ text }: { text: string }) {
   return (
     <>
       {truncated}…{" "}
-      <button type="button" className="link-button small" onClick={() => setWhole(true)}>
+      <TextButton className="small" onClick={() => setWhole(true)}>
         Show all {number(words.length)} characters
-      </button>
+      </TextButton>
     </>
   );
 }

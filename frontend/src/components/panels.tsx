@@ -1,6 +1,20 @@
 /** Panels of a page and their states: loading, empty, failed, outdated; commands to copy. */
 
-import { Alert, Button, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
+import {
+  Alert,
+  Anchor,
+  type AnchorProps,
+  Box,
+  Button,
+  Group,
+  type GroupProps,
+  Paper,
+  Skeleton,
+  Space,
+  Stack,
+  Text,
+  Title,
+} from "@mantine/core";
 import { useTimeout } from "@mantine/hooks";
 import { type QueryClient, QueryClientContext, useQueryClient } from "@tanstack/react-query";
 import { type ErrorComponentProps, useRouter } from "@tanstack/react-router";
@@ -12,8 +26,14 @@ import { copyText } from "@/charts/save";
 import { duration, visible } from "@/format";
 import { addressOfGuide, type GuidePage } from "@/guide";
 import { useLiveStatus } from "@/live/live";
+import css from "./panels.module.css";
 
 const SHOWN_MS = 1_500;
+
+/** A button that looks like a link. */
+export const TextButton = (props: AnchorProps & Omit<ComponentProps<"button">, keyof AnchorProps>) => (
+  <Anchor component="button" type="button" inherit ta="left" {...props} />
+);
 
 type CopyProps = {
   /** Text to copy; works over plain HTTP as well. */
@@ -40,7 +60,7 @@ export function useCopying(): { isSaid: boolean; copy: (text: string) => void } 
 export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyProps) {
   const { isSaid, copy } = useCopying();
   return (
-    <Button size={size} variant="default" aria-label={isSaid ? undefined : label} onClick={() => copy(text)}>
+    <Button size={size} variant="default" flex="none" aria-label={isSaid ? undefined : label} onClick={() => copy(text)}>
       {isSaid ? "Copied" : words}
     </Button>
   );
@@ -49,10 +69,16 @@ export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyP
 /** A command, or lines of code, to copy. */
 export function Command({ text }: { text: string }) {
   return (
-    <div className="command">
-      <code>{text}</code>
+    <Group
+      {...{ display: "inline-flex", wrap: "nowrap", gap: "sm", maw: "100%", px: "sm", py: 6, ta: "left" }}
+      {...{ bd: "1px solid var(--line)", bdrs: "md", bg: "var(--panel-sunk)" }}
+      data-command
+    >
+      <Text component="code" ff="monospace" size="sm" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
+        {text}
+      </Text>
       <Copy text={text} />
-    </div>
+    </Group>
   );
 }
 
@@ -86,8 +112,10 @@ export function ErrorState({ title, error, next, onRetry, isCopyable = false }: 
   };
   return (
     <Alert color="red" variant="light" title={title} role="alert">
-      <div className="anywhere">{visible(message)}</div>
-      {next && <div style={{ marginTop: "0.5rem" }}>{next}</div>}
+      <Text inherit style={{ overflowWrap: "anywhere" }}>
+        {visible(message)}
+      </Text>
+      {next && <Box mt="xs">{next}</Box>}
       {(onRetry || isCopyable) && (
         <Group gap="xs" mt="sm">
           {onRetry && (
@@ -200,22 +228,17 @@ function TokenLine({ needs }: { needs: Needs }) {
     networks: [],
   };
   return (
-    <div className="tiny faint">
+    <Text component="div" size="xs" c="dimmed">
       Requires a token with the scope {needs.scope}.{" "}
       {isAdmin ? (
-        <button
-          type="button"
-          className="link-button"
-          disabled={create.isPending}
-          onClick={() => create.mutate(request, { onSuccess: rememberToken })}
-        >
+        <TextButton disabled={create.isPending} onClick={() => create.mutate(request, { onSuccess: rememberToken })}>
           Create one for 30 days and insert it
-        </button>
+        </TextButton>
       ) : (
         "An administrator can create one."
       )}
       {create.isError && <ErrorState title="Token not created" error={create.error} />}
-    </div>
+    </Text>
   );
 }
 
@@ -258,7 +281,7 @@ export function EmptyState({ title, children, action, guide, ...fill }: EmptySta
       <Title order={2} size="lg">
         {title}
       </Title>
-      <Text className="soft" component="div" maw="34rem">
+      <Text c="soft" component="div" maw="34rem">
         {children}
       </Text>
       {fill.command && <TokenCommand {...fill} />}
@@ -271,11 +294,11 @@ export function EmptyState({ title, children, action, guide, ...fill }: EmptySta
 /** Placeholder blocks of the final size, so that the layout does not shift. */
 export function Skeletons({ heights }: { heights: number[] }) {
   return (
-    <div role="status" aria-label="Loading" style={{ display: "grid", gap: "1rem" }}>
+    <Stack role="status" aria-label="Loading">
       {heights.map((height, i) => (
-        <Skeleton key={i} height={height} radius="md" />
+        <Skeleton key={i} height={height} />
       ))}
-    </div>
+    </Stack>
   );
 }
 
@@ -288,39 +311,69 @@ export function useOutage(): string | null {
 /** The age of the values beside it, while the server does not answer. */
 export function Outdated() {
   const silence = useOutage();
-  return silence && <span className="held small" data-outdated>{`Outdated: no server for ${silence}. `}</span>;
+  return silence && <Text span c="held" size="sm" data-outdated>{`Outdated: no server for ${silence}. `}</Text>;
 }
 
-type PanelProps = {
-  title: string;
-  note?: ReactNode;
+type HeadProps = { title: string; note?: ReactNode; children?: ReactNode };
+
+/** The head of a panel: of one height with and without controls, so that adjacent panels align. */
+export function PanelHead({ title, note, children }: HeadProps) {
+  return (
+    <Group gap="4px 0.75rem" align="baseline" px={INSET} pt="sm" mih="2.95rem" data-head>
+      <Title order={2} miw={0} style={{ overflowWrap: "anywhere" }}>
+        {title}
+      </Title>
+      {note && (
+        <Text span c="dimmed" size="xs" data-note>
+          {note}
+        </Text>
+      )}
+      <Space flex={1} />
+      {children}
+    </Group>
+  );
+}
+
+/** The heading of a page, and what stands beside it. */
+export function PageTitle({ title, children, ...rest }: GroupProps & { title: ReactNode }) {
+  return (
+    <Group mb="1.25rem" {...rest}>
+      <Title style={{ overflowWrap: "anywhere" }}>{title}</Title>
+      {children}
+    </Group>
+  );
+}
+
+/** Columns of twelve that a panel takes in a grid of panels. */
+export type Columns = 4 | 6 | 8 | 12;
+
+type PanelProps = HeadProps & {
   aside?: ReactNode;
   className?: string;
+  columns?: Columns;
   target?: string;
-  children: ReactNode;
 };
 
+const INSET = { base: "sm", sm: "md" };
+
 /** A titled section of a page, labelled for heading navigation. */
-export function Panel({ title, note, aside, className = "", target, children }: PanelProps) {
+export function Panel({ title, note, aside, className, columns, target, children }: PanelProps) {
   return (
-    <section className={`panel ${className}`} aria-label={title} data-target={target}>
-      <div className="panel-head">
-        <h2>{title}</h2>
-        {note && <span className="note">{note}</span>}
-        <span className="spacer" />
+    <Paper component="section" className={className} aria-label={title} data-target={target} data-columns={columns}>
+      <PanelHead title={title} note={note}>
         {aside}
-      </div>
-      <div className="panel-body">
+      </PanelHead>
+      <Box px={INSET} pt="xs" pb="md" className={css.body}>
         <Boundary part="Panel">{children}</Boundary>
-      </div>
-    </section>
+      </Box>
+    </Paper>
   );
 }
 
 const panel = (error: ReactNode) => (
-  <section className="panel failed-panel" aria-label="Failed panel">
+  <Paper component="section" aria-label="Failed panel">
     {error}
-  </section>
+  </Paper>
 );
 
 /** Panels of a page: an error replaces only the panel in which it occurs. */
@@ -336,10 +389,13 @@ export function Guarded({ children }: { children: ReactNode }) {
   );
 }
 
+/** The class of a grid of twelve columns, for panels with `data-columns`. */
+export const PANEL_GRID = css.grid as string;
+
 /** Panels in a grid of twelve columns; each child fails alone. */
 export function Panels({ children, className = "", ...rest }: ComponentProps<"div">) {
   return (
-    <div className={`charts ${className}`} {...rest}>
+    <div className={`${PANEL_GRID} ${className}`} {...rest}>
       <Guarded>{children}</Guarded>
     </div>
   );

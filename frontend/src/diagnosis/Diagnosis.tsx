@@ -1,19 +1,23 @@
-import { Text } from "@mantine/core";
+import { Paper, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { Diagnosis as RunDiagnosis } from "@/api/queue";
+import type { RunSummary } from "@/api/types";
 import { Age } from "@/components/inline";
 import { Outdated } from "@/components/panels";
 import { counted, visible } from "@/format";
 import css from "./diagnosis.module.css";
 
-const evidenceOf = (evidence: string[]) =>
-  evidence.length > 0 && <p className="small soft anywhere">{evidence.map(visible).join(" · ")}</p>;
+/** The diagnosis, unless it was made under a different run status, for example before a pause. */
+export function currentDiagnosis(diagnosis: RunDiagnosis | undefined, run: Pick<RunSummary, "status">): RunDiagnosis | undefined {
+  return diagnosis?.run_status === run.status ? diagnosis : undefined;
+}
+
+const Evidence = ({ of }: { of: string[] }) => of.length > 0 && <p className="small soft anywhere">{of.map(visible).join(" · ")}</p>;
 
 /** The most harmful cause in one sentence, its evidence and the recommended action, and further causes. */
-export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
-  const { summary, since, evidence, change, further, stage } = diagnosis;
+export function Diagnosis({ diagnosis: { summary, since, evidence, change, further, stage } }: { diagnosis: RunDiagnosis }) {
   return (
-    <section className={`panel span-12 ${css.diagnosis}`} aria-label="Diagnosis" data-stage={stage ?? "none"}>
+    <Paper className={css.diagnosis} component="section" aria-label="Diagnosis" data-stage={stage ?? "none"}>
       <h2>{visible(summary)}</h2>
       <Outdated />
       {since && (
@@ -21,23 +25,19 @@ export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
           For <Age at={since} />
         </p>
       )}
-      {evidenceOf(evidence)}
+      <Evidence of={evidence} />
       {change && (
         <p className="small">
           <b>Recommended action</b> {visible(change)}
         </p>
       )}
-      {further.length > 0 && (
-        <ul className="small" aria-label="Further causes">
-          {further.map((cause) => (
-            <li key={cause.kind}>
-              <b>{visible(cause.summary)}</b> {visible(cause.change)}
-              {evidenceOf(cause.evidence)}
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
+      {further.map((cause) => (
+        <div key={cause.kind} className="small">
+          <b>{visible(cause.summary)}</b> {visible(cause.change)}
+          <Evidence of={cause.evidence} />
+        </div>
+      ))}
+    </Paper>
   );
 }
 
@@ -49,21 +49,15 @@ export function DiagnosisLine({ run, diagnosis, className = "" }: Props) {
     <section className={`${css.line} ${className}`} aria-label="Diagnosis" data-stage={diagnosis?.stage ?? "none"}>
       {diagnosis && (
         <>
-          <div className={css.said}>
-            <Outdated />
-            <Text component="b" truncate title={visible(diagnosis.summary)}>
-              {visible(diagnosis.summary)}
-            </Text>{" "}
-            {diagnosis.further.length > 0 && <span className="soft">{counted(diagnosis.further.length, "further cause")} </span>}
-            <Link to="/runs/$name/fleet" params={{ name: run }} className="nowrap">
-              View evidence
-            </Link>
-          </div>
-          {diagnosis.change && (
-            <Text size="sm" className="soft" truncate title={visible(diagnosis.change)}>
-              {visible(diagnosis.change)}
-            </Text>
-          )}
+          <Outdated />
+          <b>{visible(diagnosis.summary)}</b>{" "}
+          {diagnosis.further.length > 0 && <span className="soft">{counted(diagnosis.further.length, "further cause")} </span>}
+          <Link to="/runs/$name/fleet" params={{ name: run }} className="nowrap">
+            View evidence
+          </Link>
+          <Text size="sm" className="soft" lineClamp={2} title={visible(diagnosis.change)}>
+            {visible(diagnosis.change)}
+          </Text>
         </>
       )}
     </section>

@@ -1,16 +1,19 @@
+import { Text } from "@mantine/core";
+import { TABLE } from "@/components/Table";
 import { visible } from "@/format";
-import css from "@/forms/forms.module.css";
 import { type Change, leavesOf, valueText } from "@/forms/launch";
 
 const SIGNS = { added: "+", removed: "−", changed: "~" } as const;
+
+const COLOURS = { added: "good", removed: "bad", changed: "held" } as const;
 
 /** A value; fields of an object are listed by name on one line. */
 function Value({ value }: { value: unknown }) {
   const leaves = leavesOf(value);
   if (!leaves) return visible(valueText(value));
   return leaves.map(([path, leaf]) => (
-    <span key={path} className={css.diffLeaf}>
-      <span className="faint">{visible(path)}</span> {visible(valueText(leaf))}
+    <span key={path}>
+      <span className="faint">{visible(path)}</span> {visible(valueText(leaf))}{" "}
     </span>
   ));
 }
@@ -37,14 +40,14 @@ function Outcome({ change: { kind, before, after } }: { change: Change }) {
 export function ChangeList({ changes, from }: { changes: Change[]; from: string }) {
   if (changes.length === 0) return <p className="faint small">No changes from {from}.</p>;
   return (
-    <table className={`table ${css.diff}`} aria-label={`Changes from ${from}`}>
+    <table className={TABLE} aria-label={`Changes from ${from}`}>
       <tbody>
         {changes.map((change) => (
           <tr key={change.path} data-change={change.kind} data-path={change.path}>
-            <td className={`${css.diffSign} ${css[`diff-${change.kind}`]}`}>
-              <span role="img" aria-label={change.kind}>
+            <td>
+              <Text span fw={600} c={COLOURS[change.kind]} role="img" aria-label={change.kind}>
                 {SIGNS[change.kind]}
-              </span>
+              </Text>
             </td>
             <td>
               <div className="mono tiny anywhere">{change.path}</div>

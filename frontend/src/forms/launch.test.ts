@@ -1,19 +1,14 @@
 import { expect, it } from "vitest";
 import type { SavedPreset } from "@/forms/api";
-import { baseOf, cardsOf, needsOf, startsOf } from "@/forms/launch";
+import { baseOf, needsOf, startsOf } from "@/forms/launch";
 
 const config = { fleet: { num_workers: 2, num_cpus_per_worker: 0.25, num_gpus_per_worker: 0, resources: {} } };
 const saved = (name: string, description = "") =>
   ({ name, description, config: { ...config, language: { lessons: {} } }, access: "open" }) as unknown as SavedPreset;
 const builtIn = [{ name: "cartpole", title: "CartPole with PPO", config }];
 
-it("shows a card for each preset, saved presets below built-in ones", () => {
-  const needs = "2 workers · 0.5 CPUs · no GPU";
-  expect(cardsOf(startsOf(builtIn, [saved("four", "Four workers."), saved("bare")]))).toEqual([
-    { name: "cartpole", sentence: "CartPole with PPO.", kind: "fleet", needs, isSaved: false },
-    { name: "four", sentence: "Four workers.", kind: "language", needs, isSaved: true },
-    { name: "bare", sentence: "No description.", kind: "language", needs, isSaved: true },
-  ]);
+it("lists saved presets below built-in ones", () => {
+  expect(startsOf(builtIn, [saved("four", "Four workers."), saved("bare")]).map(({ name }) => name)).toEqual(["cartpole", "four", "bare"]);
 });
 
 it("states what all workers need", () => {

@@ -2,7 +2,7 @@
 
 import type { Project } from "@/api/projects";
 import type { Preset } from "@/api/types";
-import { number } from "@/format";
+import { counted, number } from "@/format";
 import type { SavedPreset } from "@/forms/api";
 import { type Config, isConfig, valueAt, withAt } from "@/forms/schema";
 
@@ -112,25 +112,8 @@ export function startsOf(builtIn: Preset[], saved: SavedPreset[]): StartPreset[]
   return [...builtIn, ...kept];
 }
 
-/** What a preset card shows. */
-export type PresetCard = { name: string; sentence: string; kind: "fleet" | "language"; needs: string; isSaved: boolean };
-
-/** The cards of the presets; saved presets follow the built-in ones. */
-export function cardsOf(starts: StartPreset[]): PresetCard[] {
-  return starts.map(({ name, title, config, saved }) => ({
-    name,
-    sentence: saved ? saved.description || "No description." : `${title}.`,
-    kind: config.language ? "language" : "fleet",
-    needs: needsOf(config),
-    isSaved: saved !== undefined,
-  }));
-}
-
 /** An amount of resources: at most two decimals. */
-function amount(value: number, unit: string): string {
-  const text = number(Math.round(value * 100) / 100);
-  return `${text} ${unit}${value === 1 ? "" : "s"}`;
-}
+const amount = (value: number, unit: string): string => counted(Math.round(value * 100) / 100, unit);
 
 /** The resources of all workers, and what else a run of a configuration needs besides its trainer. */
 export function needsOf(config: Config): string {

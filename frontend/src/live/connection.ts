@@ -1,9 +1,7 @@
 /** The tab's WebSocket: subscribe, resync, reconnect, and poll if it cannot open. */
 
 import {
-  applyBackfill,
   applyDelta,
-  applyError,
   applyPoll,
   applySnapshot,
   disconnected,
@@ -12,7 +10,6 @@ import {
   nothingYet,
   type Parts,
   parseFrame,
-  type Row,
   type SeriesRows,
   type Step,
   type TopicState,
@@ -150,12 +147,6 @@ export class LiveConnection {
     return topic?.held ?? topic?.state ?? nothingYet;
   }
 
-  /** Prepend older rows of a series to those from the socket. */
-  addBackfill(name: string, series: string, rows: Row[]): void {
-    const topic = this.topic(name);
-    this.set(topic, applyBackfill(topic.state, series, rows));
-  }
-
   watchStatus(listener: () => void): () => void {
     this.statusListeners.add(listener);
     return () => this.statusListeners.delete(listener);
@@ -254,8 +245,9 @@ export class LiveConnection {
   }
 
   private step(state: TopicState, frame: Exclude<Frame, { type: "beat" }>): Step {
-    if (frame.type === "snapshot") return applySnapshot(state, frame);
-    return frame.type === "delta" ? applyDelta(state, frame) : applyError(state, frame);
+    if (frame.type === "delta") return applyDelta(state, frame);
+    if (frame.type === "snapshot") return { state: applySnapshot(state, frame), resync: false };
+    return { state: { ...state, error: { code: frame.code, detail: frame.detail } }, resync: false };
   }
 
   private subscribe(name: string, topic: Topic): void {

@@ -93,8 +93,8 @@ function subject(parts: Parts): unknown {
  * Apply a snapshot. It replaces everything except rows older than its window, so that a chart
  * keeps its history across reconnects. A late snapshot (older than the current state) is dropped.
  */
-export function applySnapshot(state: TopicState, frame: SnapshotFrame): Step {
-  if (state.sequence !== null && frame.sequence < state.sequence) return { state, resync: false };
+export function applySnapshot(state: TopicState, frame: SnapshotFrame): TopicState {
+  if (state.sequence !== null && frame.sequence < state.sequence) return state;
   const series: SeriesRows = {};
   const past = subject(state.parts) === subject(frame.parts) ? state.series : {};
   for (const [name, rows] of Object.entries(frame.series)) {
@@ -102,10 +102,7 @@ export function applySnapshot(state: TopicState, frame: SnapshotFrame): Step {
     const before = first === undefined ? [] : (past[name] ?? []).filter((row) => row.id < first);
     series[name] = [...before, ...rows].slice(-ROWS_KEPT);
   }
-  return {
-    state: { sequence: frame.sequence, at: frame.at, parts: frame.parts, series, error: null },
-    resync: false,
-  };
+  return { sequence: frame.sequence, at: frame.at, parts: frame.parts, series, error: null };
 }
 
 /** A value with another field at a path; parts that did not change stay the same objects. */
@@ -147,22 +144,9 @@ export function applyDelta(state: TopicState, frame: DeltaFrame): Step {
   };
 }
 
-export function applyError(state: TopicState, frame: ErrorFrame): Step {
-  return { state: { ...state, error: { code: frame.code, detail: frame.detail } }, resync: false };
-}
-
 /** Sequence numbers do not carry over to a new connection: a snapshot must come first. */
 export function disconnected(state: TopicState): TopicState {
   return state.sequence === null ? state : { ...state, sequence: null };
-}
-
-/** Add older rows of a series, read over REST. */
-export function applyBackfill(state: TopicState, name: string, rows: Row[]): TopicState {
-  const shown = state.series[name] ?? [];
-  const first = shown[0]?.id ?? Infinity;
-  const older = rows.filter((row) => row.id < first);
-  if (older.length === 0) return state;
-  return { ...state, series: { ...state.series, [name]: [...older, ...shown].slice(-ROWS_KEPT) } };
 }
 
 /** Apply a poll: the newest parts, and rows that may already be present. */

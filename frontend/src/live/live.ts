@@ -1,54 +1,45 @@
 /** The tab's live connection, its fallback, and the hooks that read from it. */
 
+import { useThrottledCallback } from "@mantine/hooks";
 import { focusManager, type QueryKey, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
-import { api, body, signedOut } from "@/api/client";
+import { useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
+import { api, at, body, results, signedOut } from "@/api/client";
 import type { Cluster } from "@/api/deployment";
-import type { components } from "@/api/schema";
 import { sessionQuery, useSession } from "@/api/session";
-import type { EpisodeRow, NewestTrajectories, RunDetail, RunRow } from "@/api/types";
+import type { EpisodeRow, RunRow } from "@/api/types";
 import { LiveConnection, type LiveStatus, type PollAnswer, type Socket } from "@/live/connection";
 import type { PartName, PartOf, Parts, Row, RowOf, SeriesName, TopicName, TopicState } from "@/live/frames";
 
 const NEWEST_ROWS = 5;
 
-async function pollNewest({ name, kind }: RunDetail): Promise<NewestTrajectories> {
-  const query = { run: name, kind: kind === "fleet" ? ("fragment" as const) : ("group" as const), limit: NEWEST_ROWS };
-  return { samples: (await body(api.GET("/api/v1/trajectories", { params: { query } }))).results };
-}
-
 async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
-  const params = { path: { run: name } };
-  const last = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
-  const run = await body(api.GET("/api/v1/runs/{run}", { params }));
-  const [newest, queue, fleet, pipeline, events, episodes] = await Promise.all([
-    pollNewest(run),
-    body(api.GET("/api/v1/runs/{run}/queue", { params })),
-    body(api.GET("/api/v1/runs/{run}/fleet", { params })),
-    body(api.GET("/api/v1/runs/{run}/pipeline", { params })),
-    body(api.GET("/api/v1/runs/{run}/events", { params })),
-    body(api.GET("/api/v1/runs/{run}/episodes", { params: { ...params, query: { after_id: last } } })),
+  const of = at(name);
+  const after_id = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
+  const run = await body(api.GET("/api/v1/runs/{run}", of));
+  const newest = { run: name, kind: run.kind === "fleet" ? ("fragment" as const) : ("group" as const), limit: NEWEST_ROWS };
+  const [samples, queue, fleet, pipeline, events, episodes] = await Promise.all([
+    results(api.GET("/api/v1/trajectories", { params: { query: newest } })),
+    body(api.GET("/api/v1/runs/{run}/queue", of)),
+    body(api.GET("/api/v1/runs/{run}/fleet", of)),
+    body(api.GET("/api/v1/runs/{run}/pipeline", of)),
+    results(api.GET("/api/v1/runs/{run}/events", of)),
+    results(api.GET("/api/v1/runs/{run}/episodes", { params: { path: { run: name }, query: { after_id } } })),
   ]);
   return {
-    parts: { run, newest, ledger: queue.ledger, fleet, diagnosis: pipeline.diagnosis, queue },
-    series: {
-      events: [...events.results].reverse(),
-      episodes: [...episodes.results].reverse(),
-    },
+    parts: { run, newest: { samples }, ledger: queue.ledger, fleet, diagnosis: pipeline.diagnosis, queue },
+    series: { events: events.toReversed(), episodes: episodes.toReversed() },
   };
 }
 
-async function pollMe(): Promise<Parts> {
-  const [session, { notice }] = await Promise.all([body(api.GET("/api/v1/session")), body(api.GET("/api/v1/server/notice"))]);
-  return { session, notice };
-}
-
 const READERS: Record<string, () => Promise<Parts>> = {
-  runs: async () => ({ active: [], resting: (await body(api.GET("/api/v1/runs"))).results }),
+  runs: async () => ({ active: [], resting: await results(api.GET("/api/v1/runs")) }),
   alerts: async () => ({ alerts: (await body(api.GET("/api/v1/alerts", { params: { query: { limit: 1 } } }))).summary }),
   cluster: async () => ({ cluster: await body(api.GET("/api/v1/cluster")) }),
   cluster_admin: async () => ({ cluster: await body(api.GET("/api/v1/cluster")) }),
-  me: pollMe,
+  me: async () => {
+    const [session, { notice }] = await Promise.all([body(api.GET("/api/v1/session")), body(api.GET("/api/v1/server/notice"))]);
+    return { session, notice };
+  },
 };
 
 /** Return the update that the topic's socket would have sent. */
@@ -121,19 +112,15 @@ export function useTopicAt(topic: TopicName): string | null {
   return useTopicValue(topic, (state) => state.at);
 }
 
+const watchStatus = (listener: () => void) => live.watchStatus(listener);
+
 export function useLiveStatus(): LiveStatus {
-  return useSyncExternalStore(
-    (listener) => live.watchStatus(listener),
-    () => live.readStatus(),
-  );
+  return useSyncExternalStore(watchStatus, () => live.readStatus());
 }
 
 /** Whether shown values may be outdated, because neither the socket nor polls bring any. */
 export function useIsOutdated(): boolean {
-  return useSyncExternalStore(
-    (listener) => live.watchStatus(listener),
-    () => live.readStatus().isOutdated,
-  );
+  return useSyncExternalStore(watchStatus, () => live.readStatus().isOutdated);
 }
 
 /** Pause or resume the page: live updates and periodic refetches. */
@@ -146,57 +133,23 @@ export function holdLive(isHeld: boolean): void {
 const LIVE_FACTOR = 10;
 
 /**
- * Refetch on the first change, then at a limited rate: changes within the interval are combined
- * into one refetch at its end. The initial value is not a change.
+ * Invalidate query keys when `news` changes: at once, then at a limited rate, with the changes of an interval combined at
+ * its end. Return the fallback refetch interval: long with a socket, for time-dependent values; short without one.
  */
-export class Rereading {
-  private known: unknown = undefined;
-  private readAt = Number.NEGATIVE_INFINITY;
-  private timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(
-    private readonly read: () => void,
-    private readonly atMostEveryMs: number,
-  ) {}
-
-  /** Take the newest value of a part; undefined if there is none. */
-  hear(value: unknown): void {
-    if (value === undefined || value === this.known) return;
-    const isFirst = this.known === undefined;
-    this.known = value;
-    if (isFirst || this.timer !== undefined) return;
-    const act = () => {
-      this.timer = undefined;
-      this.readAt = Date.now();
-      this.read();
-    };
-    this.timer = setTimeout(act, Math.max(0, this.readAt + this.atMostEveryMs - Date.now()));
-  }
-
-  /** Stop refetching: the page is unmounted. */
-  leave(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
-  }
-}
-
-/** Fallback refetch interval: long with a socket, for time-dependent values; short without one. */
-export const askEveryMs = (mode: string, everyMs: number): number => (mode === "polling" ? everyMs : LIVE_FACTOR * everyMs);
-
-/** Invalidate query keys when `news` changes, at a limited rate; return the fallback refetch interval. */
 export function useChangeFeed(news: unknown, atMostEveryMs: number, ...keys: QueryKey[]): number {
   const queries = useQueryClient();
   const { mode } = useLiveStatus();
-  const words = JSON.stringify(keys);
-  const rereading = useMemo(() => {
-    const read = () => {
-      for (const queryKey of JSON.parse(words) as QueryKey[]) void queries.invalidateQueries({ queryKey });
-    };
-    return new Rereading(read, atMostEveryMs);
-  }, [queries, words, atMostEveryMs]);
-  useEffect(() => rereading.hear(news), [rereading, news]);
-  useEffect(() => () => rereading.leave(), [rereading]);
-  return askEveryMs(mode, atMostEveryMs);
+  const known = useRef<unknown>(undefined);
+  const reread = useThrottledCallback(() => {
+    for (const queryKey of keys) void queries.invalidateQueries({ queryKey });
+  }, atMostEveryMs);
+  useEffect(() => {
+    if (news === undefined) return;
+    // The initial value is not a change.
+    if (known.current !== undefined && news !== known.current) reread();
+    known.current = news;
+  }, [reread, news]);
+  return mode === "polling" ? atMostEveryMs : LIVE_FACTOR * atMostEveryMs;
 }
 
 /** The same for a part of a topic. */
@@ -241,31 +194,4 @@ export function useOwnSession(): void {
   useEffect(() => {
     if (session) queries.setQueryData(sessionQuery.queryKey, session);
   }, [session, queries]);
-}
-
-type Schemas = components["schemas"];
-
-const EVENTS_PER_PAGE = 200;
-const EVENT_PAGES = 6;
-
-/** Fetch a few pages of events: frequent events push rare ones out of the window. */
-async function backfillEvents(run: string, topic: string): Promise<void> {
-  // The window of a run with fewer events holds all of them.
-  if ((live.read(topic).series.events?.length ?? 0) < EVENTS_PER_PAGE) return;
-  let cursor: string | undefined;
-  for (let page = 0; page < EVENT_PAGES; page += 1) {
-    const query = { cursor, limit: EVENTS_PER_PAGE };
-    const events: Schemas["EventList"] = await body(api.GET("/api/v1/runs/{run}/events", { params: { path: { run }, query } }));
-    live.addBackfill(topic, "events", [...events.results].reverse());
-    if (events.next === null) return;
-    cursor = events.next;
-  }
-}
-
-/** Backfill the events of a run's topic after its first snapshot. */
-export function useEventBackfill(run: string, topic: string, isShown: boolean): void {
-  useEffect(() => {
-    // On failure the page shows less history, which is still correct.
-    if (isShown) void backfillEvents(run, topic).catch(() => undefined);
-  }, [run, topic, isShown]);
 }

@@ -1,28 +1,27 @@
-import { Button, TagsInput, Textarea } from "@mantine/core";
+import { Badge, Button, Group, Space, Stack, TagsInput, Text, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { StickyNote } from "lucide-react";
+import { StickyNote, Trash2 } from "lucide-react";
 import { type Ref, useRef, useState } from "react";
 import { useMark } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/inline";
 import { ErrorState } from "@/components/panels";
-import { visible } from "@/format";
-import { LONGEST_NOTE, LONGEST_TAG, type Mark, MOST_TAGS } from "@/marks/marks";
-import styles from "@/marks/marks.module.css";
+import { number, visible } from "@/format";
+import { DiscardDialog } from "@/marks/DiscardDialog";
+import { isInQueue, LONGEST_NOTE, LONGEST_TAG, type Mark, MOST_AT_ONCE, MOST_TAGS, tagsOfAll } from "@/marks/marks";
 import { valuesQuery } from "@/samples/samples";
 import { useShortcuts } from "@/shell/keyboard";
 
-/** Tags of a group as chips. */
 const Tags = ({ tags }: { tags: string[] }) =>
   tags.map((tag) => (
-    <span key={tag} className={styles.tag}>
+    <Badge component="bdi" key={tag} maw="9rem">
       {visible(tag)}
-    </span>
+    </Badge>
   ));
 
 /** The tags of a group in a list, and whether it has a note. */
 export const MarkCell = ({ mark: { tags, note } }: { mark: Mark }) => (
-  <span className={`${styles.tags} ${styles.cell}`} title={visible([tags.join(", "), note].filter(Boolean).join(": "))}>
+  <span title={visible([tags.join(", "), note].filter(Boolean).join(": "))}>
     <Tags tags={tags} />
     {note && <StickyNote size={14} role="img" aria-label="Noted" />}
   </span>
@@ -38,7 +37,7 @@ type FieldProps = {
 };
 
 /** Tags as chips, with an input that completes the tags of the run. */
-export function TagsField({ run, label, tags, onChange, inputRef }: FieldProps) {
+function TagsField({ run, label, tags, onChange, inputRef }: FieldProps) {
   const [part, setPart] = useState("");
   // Shown until the server has answered all changes: further changes apply to the shown tags.
   const [draft, setDraft] = useState<string[] | null>(null);
@@ -72,80 +71,103 @@ export function TagsField({ run, label, tags, onChange, inputRef }: FieldProps) 
   );
 }
 
-type NoteProps = { note: string; isBusy: boolean; onSave: (note: string) => void; fieldRef: Ref<HTMLTextAreaElement> };
-
-function Note({ note, isBusy, onSave, fieldRef }: NoteProps) {
-  const [text, setText] = useState(note);
-  const isChanged = text.trim() !== note;
-  return (
-    <>
-      <Textarea
-        ref={fieldRef}
-        size="xs"
-        aria-label="Note"
-        placeholder="Note, visible to all users of the run"
-        autosize
-        minRows={1}
-        maxRows={8}
-        maxLength={LONGEST_NOTE}
-        value={text}
-        onChange={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && isChanged) onSave(text);
-        }}
-      />
-      {isChanged && (
-        <Button size="compact-sm" loading={isBusy} onClick={() => onSave(text)} title="Ctrl Enter">
-          Save note
-        </Button>
-      )}
-    </>
-  );
-}
-
 /** The tags and the note of a group, editable by users with the right to. */
 export function MarkBar({ run, group, mark }: { run: string; group: number; mark: Mark | null }) {
   const mayOperate = useMayOperate();
   const marking = useMark(run);
   const tagsField = useRef<HTMLInputElement>(null);
-  const noteField = useRef<HTMLTextAreaElement>(null);
-  useShortcuts({ t: () => tagsField.current?.focus(), m: () => noteField.current?.focus() });
-  const by = mark && (
-    <p className="faint tiny">
-      {visible(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" />
-    </p>
-  );
-  if (!mayOperate) {
-    return (
-      mark && (
-        <div className={styles.editor}>
-          <div className={styles.tags}>
-            <Tags tags={mark.tags} />
-          </div>
-          {mark.note && <p className={styles.note}>{visible(mark.note)}</p>}
-          {by}
-        </div>
-      )
-    );
-  }
+  const note = mark?.note ?? "";
+  const [draft, setDraft] = useState<string | null>(null);
+  const text = draft ?? note;
+  const isChanged = text.trim() !== note;
+  const save = () => marking.mutate({ groups: [group], note: text }, { onSuccess: () => setDraft(null) });
+  useShortcuts({ t: () => tagsField.current?.focus() });
+  if (!mayOperate && !mark) return null;
   return (
-    <div className={styles.editor}>
-      <TagsField
-        run={run}
-        label="Tags"
-        tags={mark?.tags ?? []}
-        inputRef={tagsField}
-        onChange={(change) => marking.mark({ groups: [group], ...change })}
-      />
-      <Note
-        key={mark?.note}
-        note={mark?.note ?? ""}
-        isBusy={marking.isPending}
-        fieldRef={noteField}
-        onSave={(note) => marking.mutate({ groups: [group], note })}
-      />
-      {by}
+    <Stack gap="xs">
+      {mayOperate ? (
+        <TagsField
+          run={run}
+          label="Tags"
+          tags={mark?.tags ?? []}
+          inputRef={tagsField}
+          onChange={(change) => marking.mark({ groups: [group], ...change })}
+        />
+      ) : (
+        <div>
+          <Tags tags={mark?.tags ?? []} />
+        </div>
+      )}
+      {(mayOperate || note) && (
+        <Textarea
+          size="xs"
+          aria-label="Note"
+          placeholder="Note, visible to all users of the run"
+          autosize
+          maxRows={8}
+          maxLength={LONGEST_NOTE}
+          readOnly={!mayOperate}
+          value={mayOperate ? text : visible(note)}
+          onChange={(event) => setDraft(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && isChanged) save();
+          }}
+        />
+      )}
+      {isChanged && (
+        <Button size="compact-sm" loading={marking.isPending} onClick={save} title="Ctrl Enter">
+          Save note
+        </Button>
+      )}
+      {mark && (
+        <Text className="faint tiny">
+          {visible(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" />
+        </Text>
+      )}
       {marking.error && <ErrorState title="Change failed" error={marking.error} />}
-    </div>
+    </Stack>
+  );
+}
+
+type SelectionProps = { run: string; groups: { id: number; mark: Mark | null; state: string }[]; onClear: () => void };
+
+/** Tags of the selected groups, and the removal of the waiting ones from the queue. */
+export function SelectionBar({ run, groups, onClear }: SelectionProps) {
+  const [isDiscarding, setDiscarding] = useState(false);
+  const marking = useMark(run);
+  const ids = groups.map(({ id }) => id);
+  const waiting = groups.filter(isInQueue).map(({ id }) => id);
+  const areTooMany = ids.length > MOST_AT_ONCE;
+  return (
+    <Group gap="xs" px="sm" py="xs" role="group" aria-label="Selected groups">
+      <b role="status">{number(ids.length)} selected</b>
+      {areTooMany ? (
+        <span className="held small">At most {MOST_AT_ONCE} can be tagged or discarded at once.</span>
+      ) : (
+        <TagsField
+          run={run}
+          label="Tags of all selected groups"
+          tags={tagsOfAll(groups)}
+          onChange={(change) => marking.mark({ groups: ids, ...change })}
+        />
+      )}
+      {!areTooMany && waiting.length > 0 && (
+        <Button
+          size="compact-sm"
+          variant="default"
+          title={`Removes the waiting ones of the selection from the queue: ${number(waiting.length)}`}
+          leftSection={<Trash2 size={14} />}
+          onClick={() => setDiscarding(true)}
+        >
+          Discard…
+        </Button>
+      )}
+      <Space flex={1} />
+      <Button size="compact-sm" variant="subtle" onClick={onClear}>
+        Clear selection
+      </Button>
+      {isDiscarding && <DiscardDialog run={run} groups={waiting} onDone={onClear} onClose={() => setDiscarding(false)} />}
+      {marking.error && <ErrorState title="Change failed" error={marking.error} />}
+    </Group>
   );
 }

@@ -15,3 +15,6 @@ export function tagsOfAll(groups: { mark: Mark | null }[]): string[] {
   const [first, ...others] = groups.map(({ mark }) => mark?.tags ?? []);
   return (first ?? []).filter((tag) => others.every((tags) => tags.includes(tag)));
 }
+
+/** Whether a group can still be discarded. */
+export const isInQueue = ({ state }: { state: string }): boolean => state === "queued" || state === "waiting";

@@ -1,4 +1,4 @@
-import { Box, Button, Center, Group, PasswordInput, TextInput } from "@mantine/core";
+import { Box, Button, Center, Group, Paper, PasswordInput, TextInput } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
 import { ApiProblem } from "@/api/client";
@@ -30,7 +30,7 @@ export function LoginPage() {
 
   return (
     <Center component="main" id="main" mih="100vh" p="md">
-      <Box component="form" onSubmit={submit} className="panel" w="min(100%, 380px)" p="2rem">
+      <Paper component="form" onSubmit={submit} w="min(100%, 380px)" p="2rem">
         <Group gap="sm">
           <Mark size={34} />
           <Box component="h1" m={0}>
@@ -69,7 +69,7 @@ export function LoginPage() {
           No account or password? On the server&rsquo;s machine, <code className="mono">manage.py createsuperuser</code> creates an account
           and <code className="mono">manage.py login_link NAME</code> prints a one-time link.
         </p>
-      </Box>
+      </Paper>
     </Center>
   );
 }

@@ -1,42 +1,59 @@
-import { Checkbox, SegmentedControl, Select, SimpleGrid, Stack, Textarea, TextInput } from "@mantine/core";
-import { type ChangeEvent, useState } from "react";
-import { type AlertRule, COMPARATORS, type Comparator, isCompared, useSetRule } from "@/api/alerts";
+import { Checkbox, NumberInput, type NumberInputProps, Select, SimpleGrid, Stack, Textarea, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { type AlertRule, COMPARATORS, isCompared, type SetAlertRule, useSetRule } from "@/api/alerts";
 import { ApiProblem } from "@/api/client";
 import { useMayOperate } from "@/api/session";
 import { ReasonDialog } from "@/components/Dialog";
-import { compared, emptyForm, formOf, problemsOf, type RuleForm, type RuleStart, ruleOf, type Scope, type Unit } from "./drafts";
 
-const optionsOf = (labels: Record<string, string>) => Object.entries(labels).map(([value, label]) => ({ value, label }));
-const UNITS = optionsOf({ s: "seconds", min: "minutes", h: "hours" });
-const SCOPES = optionsOf({ run: "One run", filter: "Runs matching a filter" });
+type Fields = Omit<SetAlertRule, "reason">;
+/** Initial values of a rule, for example from a chart. */
+export type RuleStart = Partial<Pick<Fields, "metric" | "run" | "threshold">>;
+
+const EMPTY: Fields = {
+  ...{ name: "", metric: "", comparator: "above", threshold: null, for_seconds: 0, severity: "warning" },
+  ...{ runbook: "", run: null, filter: "", is_enabled: true },
+};
+const optionsOf = <T extends string>(labels: Record<T, string>) =>
+  Object.entries<string>(labels).map(([value, label]) => ({ value: value as T, label }));
+const CONDITIONS = optionsOf(COMPARATORS);
 const SEVERITIES = optionsOf({ warning: "Warning", error: "Error" });
 
 type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void };
 
-/** Create or edit a rule. */
+/** Create or edit a rule; the server validates it. */
 export default function RuleDialog({ rule, start = {}, onClose }: Props) {
   const mayOperate = useMayOperate();
-  const [form, setForm] = useState<RuleForm>(() => (rule ? formOf(rule) : emptyForm(start)));
-  const [isTried, setTried] = useState(false);
-  const set = useSetRule(rule?.id ?? null);
-  const problems = problemsOf(form);
-  const refused = set.error instanceof ApiProblem ? set.error.fields : [];
-  const errors: Partial<Record<string, string>> = {
-    ...(isTried ? problems : {}),
-    ...Object.fromEntries(refused.map(({ field, message }) => [field, message])),
-  };
-  const change = (more: Partial<RuleForm>) => {
-    set.reset();
-    setForm((old) => ({ ...old, ...more }));
-  };
-  /** The properties of a text field; `sent` is its name in the API. */
-  const field = (name: "name" | "metric" | "threshold" | "wait" | "runbook" | "run" | "filter", sent: string = name) => ({
-    ...{ value: form[name], error: errors[sent], spellCheck: name === "runbook" },
-    onChange: (event: ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) => change({ [name]: event.currentTarget.value }),
+  const [fields, setFields] = useState<Fields>(() => {
+    const { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled } = rule ?? {
+      ...{ ...EMPTY, name: start.metric ?? "" },
+      ...start,
+    };
+    return { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled };
   });
+  const set = useSetRule(rule?.id ?? null);
+  const refused = set.error instanceof ApiProblem ? set.error.fields : [];
+  const change = (more: Partial<Fields>) => {
+    set.reset();
+    setFields((old) => ({ ...old, ...more }));
+  };
+  const error = (name: keyof Fields) => refused.find(({ field }) => field === name)?.message;
+  const text = (name: "name" | "metric" | "runbook" | "run" | "filter") => ({
+    ...{ value: fields[name] ?? "", error: error(name), spellCheck: name === "runbook" },
+    onChange: (event: { currentTarget: { value: string } }) => change({ [name]: event.currentTarget.value }),
+  });
+  const amount = (name: "threshold" | "for_seconds"): NumberInputProps => ({
+    ...{ value: fields[name] ?? "", error: error(name), hideControls: true, required: true },
+    onChange: (value) => change({ [name]: value === "" ? null : Number(value) }),
+  });
+  const choice = <T extends string>(name: "comparator" | "severity", data: { value: T; label: string }[]) => ({
+    ...{ data, value: fields[name] as T, allowDeselect: false, error: error(name) },
+    onChange: (value: T | null) => value && change({ [name]: value }),
+  });
+  const hasLevel = isCompared(fields.comparator);
   const save = (reason: string) => {
-    setTried(true);
-    if (Object.keys(problems).length === 0) set.mutate(ruleOf(form, reason), { onSuccess: onClose });
+    const run = fields.run?.trim() || null;
+    const threshold = hasLevel ? fields.threshold : null;
+    set.mutate({ ...fields, run, filter: run ? "" : fields.filter, threshold, reason }, { onSuccess: onClose });
   };
   return (
     <ReasonDialog
@@ -50,64 +67,20 @@ export default function RuleDialog({ rule, start = {}, onClose }: Props) {
       onClose={onClose}
     >
       <Stack gap="sm">
-        <TextInput label="Metric" placeholder="train/loss, rolldeck/queue/depth …" withAsterisk data-autofocus {...field("metric")} />
-        <SimpleGrid cols={2} spacing="sm">
-          <Select
-            label="Condition"
-            allowDeselect={false}
-            data={optionsOf(COMPARATORS)}
-            value={form.comparator}
-            error={errors.comparator}
-            onChange={(value) => value && change(compared(form, value as Comparator))}
-          />
-          {isCompared(form.comparator) && <TextInput label="Threshold" withAsterisk inputMode="decimal" {...field("threshold")} />}
+        <TextInput label="Metric" placeholder="train/loss, rolldeck/queue/depth …" required data-autofocus {...text("metric")} />
+        <SimpleGrid cols={3} spacing="sm">
+          <Select label="Condition" {...choice("comparator", CONDITIONS)} />
+          {hasLevel && <NumberInput label="Threshold" {...amount("threshold")} />}
+          <NumberInput label="For" suffix=" s" min={0} max={86_400} allowDecimal={false} {...amount("for_seconds")} />
         </SimpleGrid>
+        <TextInput label="Run" placeholder="all runs that match the filter" {...text("run")} />
+        {!fields.run && <TextInput label="Filter" placeholder="tag:ablation kind:language; all runs without one" {...text("filter")} />}
         <SimpleGrid cols={2} spacing="sm">
-          <TextInput
-            label="For"
-            description={form.comparator === "no_data" ? "Time without a sample" : "0: a single sample is enough"}
-            inputMode="numeric"
-            {...field("wait", "for_seconds")}
-          />
-          <Select
-            label="Unit"
-            description="of this duration"
-            allowDeselect={false}
-            data={UNITS}
-            value={form.unit}
-            onChange={(value) => value && change({ unit: value as Unit })}
-          />
+          <TextInput label="Name" required maxLength={80} {...text("name")} />
+          <Select label="Severity" {...choice("severity", SEVERITIES)} />
         </SimpleGrid>
-        <SegmentedControl
-          size="xs"
-          aria-label="Scope"
-          data={SCOPES}
-          value={form.scope}
-          onChange={(value) => change({ scope: value as Scope })}
-        />
-        {form.scope === "run" ? (
-          <TextInput label="Run" withAsterisk {...field("run")} />
-        ) : (
-          <TextInput
-            label="Filter"
-            description="Same syntax as the list of runs; empty: all runs."
-            placeholder="tag:ablation kind:language"
-            {...field("filter")}
-          />
-        )}
-        <SimpleGrid cols={2} spacing="sm">
-          <TextInput label="Name" description="Title of its alerts" withAsterisk maxLength={80} {...field("name")} />
-          <Select
-            label="Severity"
-            description="Severity of its alerts"
-            allowDeselect={false}
-            data={SEVERITIES}
-            value={form.severity}
-            onChange={(value) => value && change({ severity: value as RuleForm["severity"] })}
-          />
-        </SimpleGrid>
-        <Textarea label="Instructions" description="Shown on the alert." autosize minRows={2} maxLength={4000} {...field("runbook")} />
-        <Checkbox label="Enabled" checked={form.isEnabled} onChange={(event) => change({ isEnabled: event.currentTarget.checked })} />
+        <Textarea label="Instructions" description="Shown on the alert." autosize minRows={2} maxLength={4000} {...text("runbook")} />
+        <Checkbox label="Enabled" checked={fields.is_enabled} onChange={(event) => change({ is_enabled: event.currentTarget.checked })} />
       </Stack>
     </ReasonDialog>
   );

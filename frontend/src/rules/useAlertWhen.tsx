@@ -1,7 +1,7 @@
 import { type ReactNode, useState } from "react";
 import type { ChartAction } from "@/charts/model";
 import { onDemand } from "@/components/onDemand";
-import { levelText, type RuleStart } from "@/rules/drafts";
+import type { RuleStart } from "@/rules/RuleDialog";
 
 const RuleDialog = onDemand(() => import("@/rules/RuleDialog"), "default");
 
@@ -16,10 +16,10 @@ export function useAlertWhen(watchables: readonly Watchable[]): { actions: Chart
       label: label && watchables.length > 1 ? `Alert when ${label}…` : "Alert when…",
       act: (index) => {
         const value = valueAt(index);
-        setStart({ metric, run, threshold: typeof value === "number" ? Number(levelText(value)) : undefined });
+        // Rounded to the resolution of the axis.
+        setStart({ metric, run, threshold: typeof value === "number" ? Number(value.toPrecision(3)) : null });
       },
     }),
   );
-  const dialog = start && <RuleDialog start={start} onClose={() => setStart(null)} />;
-  return { actions, dialog };
+  return { actions, dialog: start && <RuleDialog start={start} onClose={() => setStart(null)} /> };
 }

@@ -1,10 +1,10 @@
-import { Box, Button, Input } from "@mantine/core";
+import { Box, Button, Group, Paper, Space } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { ChevronsUpDown } from "lucide-react";
 import { type ReactNode, useRef, useState } from "react";
 import { ApiProblem } from "@/api/client";
 import {
+  type Action,
   columnsQuery,
   isNamed,
   NEWEST,
@@ -25,7 +25,6 @@ import { ShowMore } from "@/components/Table";
 import { counted, visible } from "@/format";
 import { useLiveRuns } from "@/live/live";
 import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/runs/columns";
-import type { BulkAction } from "@/runs/menus";
 import { RunsTable } from "@/runs/RunsTable";
 import { restingIds, shownRuns, unknownIds } from "@/runs/rows";
 import type { RunsSearch } from "@/runs/search";
@@ -35,8 +34,10 @@ import css from "./runs.module.css";
 const menus = () => import("@/runs/menus");
 const BulkDialog = onDemand(menus, "BulkDialog");
 const BulkMenu = onDemand(menus, "BulkMenu");
-const GroupSelect = onDemand(menus, "GroupSelect");
-const GROUPS: Record<string, string> = { project: "Project", tag: "Tag" };
+const GROUPS = [
+  { id: "project", label: "Project" },
+  { id: "tag", label: "Tag" },
+];
 
 const COUNTED_AT_MOST = 10_000;
 const SLOW_MS = 60_000;
@@ -71,7 +72,7 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
   // Ended runs rarely change.
   const resting = useQuery({ ...runActivityQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
-  const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
+  const [chosen, setChosen] = useState<{ action: Action; which: Which; runs: number } | null>(null);
   const hasFailed = (list.isError && !problem) || activity.isError;
   const shown = shownRuns(listed, live, { ...resting.data, ...activity.data }, hasFailed);
   const total = data?.pages[0]?.total ?? 0;
@@ -98,7 +99,7 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
   const chosenRows = chosen && "ids" in chosen.which ? shown.filter(({ id }) => selected.has(id)) : shown;
   return (
     <>
-      <div className="page-title">
+      <Group mb="1.25rem">
         {heading}
         <FilterBox
           language={{ qualifiers, valuesOf: VALUES_OF, values: valuesQuery }}
@@ -108,9 +109,9 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
           onChange={(text) => look({ q: text })}
           problem={problem}
         />
-        <span className="spacer" />
+        <Space flex={1} />
         {!isBare && aside}
-      </div>
+      </Group>
       {list.isPending && <Skeletons heights={[320]} />}
       {list.isError && !problem && (
         <Box mb="sm">
@@ -129,14 +130,14 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
           The error above names the part.
         </EmptyState>
       )}
-      {isBare && <div className="panel">{empty}</div>}
+      {isBare && <Paper>{empty}</Paper>}
       {!isBare && data && (
-        <section className="panel" aria-label="List of runs">
+        <Paper component="section" aria-label="List of runs">
           <div className={css.bar}>
             {ids.length > 0 ? (
               <>
                 {mayOperate ? (
-                  <Actions label={`${ids.length} selected`} onPick={(one) => setChosen({ bulk: one, which: { ids }, runs: ids.length })} />
+                  <Actions label={`${ids.length} selected`} onPick={(action) => setChosen({ action, which: { ids }, runs: ids.length })} />
                 ) : (
                   <span className="soft small" role="status">
                     {ids.length} selected
@@ -152,9 +153,9 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
               </span>
             )}
             {mayOperate && ids.length === 0 && total > 0 && !problem && (
-              <Actions label="All matching" onPick={(one) => setChosen({ bulk: one, which: { q }, runs: total })} />
+              <Actions label="All matching" onPick={(action) => setChosen({ action, which: { q }, runs: total })} />
             )}
-            <span className="spacer" />
+            <Space flex={1} />
             {!problem && (
               <Button
                 component="a"
@@ -166,16 +167,7 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
                 CSV
               </Button>
             )}
-            <MenuButton
-              menu={GroupSelect}
-              target={
-                <Input component="button" size="xs" pointer rightSection={<ChevronsUpDown size={14} />} aria-label="Group by">
-                  {group ? (GROUPS[group] ?? visible(group)) : <Input.Placeholder>Group by</Input.Placeholder>}
-                </Input>
-              }
-              {...{ q, group }}
-              onGroup={(next) => look({ group: next })}
-            />
+            <GroupBy q={q} group={group} onGroup={(next) => look({ group: next })} />
             <Columns q={q} cols={cols} onCols={(next) => look({ cols: next })} />
           </div>
           {shown.length === 0 ? (
@@ -196,7 +188,7 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
             </Boundary>
           )}
           {!problem && <ShowMore pages={list} />}
-        </section>
+        </Paper>
       )}
       {chosen && <BulkDialog {...chosen} rows={chosenRows} filter={q} onClose={() => setChosen(null)} />}
     </>
@@ -223,6 +215,31 @@ function Columns({ q, cols, onCols }: ColumnsProps) {
   );
 }
 
+type GroupProps = { q: string; group: RunsSearch["group"]; onGroup: (group: RunsSearch["group"]) => void };
+
+/** Choose what the list is grouped by. */
+function GroupBy({ q, group, onGroup }: GroupProps) {
+  const [isOpened, setOpened] = useState(false);
+  return (
+    <MenuButton
+      menu={ColumnsMenu}
+      label="Group by"
+      target={
+        <Button size="compact-sm" variant={group ? "light" : "default"} aria-haspopup="dialog">
+          {group ? `Group by ${visible(group)}` : "Group by"}
+        </Button>
+      }
+      builtIn={GROUPS}
+      named={useQuery(columnsQuery(q, isOpened)).data?.filter((id) => id.startsWith("config."))}
+      chosen={group ? [group] : []}
+      atMost={NAMED_AT_MOST}
+      sources="Configuration"
+      onOpen={setOpened}
+      onChoose={(ids) => onGroup(ids.at(-1) as RunsSearch["group"])}
+    />
+  );
+}
+
 /** Compare the selected runs, from two up to the limit. */
 function CompareButton({ runs }: { runs: string[] }) {
   const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
@@ -245,7 +262,7 @@ function CompareButton({ runs }: { runs: string[] }) {
   );
 }
 
-function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) => void }) {
+function Actions({ label, onPick }: { label: string; onPick: (action: Action) => void }) {
   const silence = useOutage();
   return (
     <MenuButton

@@ -1,20 +1,20 @@
 /** Column definitions of the list of runs. */
 
+import { Badge } from "@mantine/core";
 import type { ReactNode } from "react";
 import { isNamed, type NamedColumn, type SortName } from "@/api/runs";
 import { ProjectTag, RunChip } from "@/components/chips";
+import type { Column } from "@/components/DataTable";
 import { Age, Spark } from "@/components/inline";
-import { count, moment, number, policyStep, visible } from "@/format";
+import { count, moment, number, visible } from "@/format";
 import { unitOf } from "@/runs/queued";
 import { RETURN_MEANING, type ShownRun } from "@/runs/rows";
 import css from "@/runs/runs.module.css";
 
-export type Column = {
+export type RunColumn = Column<ShownRun> & {
   id: string;
   label: string;
-  title?: string;
   sort?: SortName;
-  isNumber?: boolean;
   isShown: boolean;
   cell: (run: ShownRun) => ReactNode;
   /** Unit of a run's number, in the head if all runs have the same. */
@@ -22,6 +22,9 @@ export type Column = {
   /** The number whose mean is shown of a group. */
   measure?: (run: ShownRun) => unknown;
 };
+
+/** On small screens the state is below the name, beside only two numbers. */
+const NUMBER = "num mantine-visible-from-sm";
 
 /** `CartPole-v1`; lessons of a language run; registered environments of an outside run, or its kind. */
 function environmentOf({ environment, kind }: ShownRun): string {
@@ -32,20 +35,22 @@ function environmentOf({ environment, kind }: ShownRun): string {
 /** The time of a measurement; inactive runs are not measured again. */
 const measured = (run: ShownRun) => (run.measured_at ? `Measured at ${moment(run.measured_at)}` : undefined);
 
-export const COLUMNS: Column[] = [
+export const COLUMNS: RunColumn[] = [
   {
     id: "state",
     label: "State",
     sort: "changed",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />,
   },
   {
     id: "env",
     label: "Environment",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => (
-      <span className={`soft clipped ${css.environment}`} title={environmentOf(run)}>
+      <span className={`soft ${css.clipped}`} title={environmentOf(run)}>
         {environmentOf(run)}
       </span>
     ),
@@ -53,14 +58,13 @@ export const COLUMNS: Column[] = [
   {
     id: "tags",
     label: "Project, tags",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => (
       <div className={css.tags} title={visible(run.tags.join(", "))}>
         {run.project && <ProjectTag name={run.project} />}
         {run.tags.map((tag) => (
-          <span key={tag} className="tag">
-            {tag}
-          </span>
+          <Badge key={tag}>{tag}</Badge>
         ))}
       </div>
     ),
@@ -80,15 +84,6 @@ export const COLUMNS: Column[] = [
     ),
   },
   {
-    id: "policy",
-    label: "Policy",
-    title: "Newest published weights",
-    sort: "policy",
-    isNumber: true,
-    isShown: false,
-    cell: (run) => policyStep(run.policy_step),
-  },
-  {
     id: "return",
     label: "Return",
     title: "Mean return of the last 20 training episodes; for outside runs, mean score of the newest groups",
@@ -102,6 +97,7 @@ export const COLUMNS: Column[] = [
     id: "trend",
     label: "Trend",
     title: "Return, or mean score, over time",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} />,
   },
@@ -109,7 +105,7 @@ export const COLUMNS: Column[] = [
     id: "queue",
     label: "Queue",
     title: "Sequences or fragments waiting for a trainer",
-    isNumber: true,
+    className: NUMBER,
     isShown: true,
     unit: ({ kind }) => unitOf(kind),
     measure: (run) => run.queued,
@@ -120,7 +116,7 @@ export const COLUMNS: Column[] = [
     label: "Rate",
     title: "Groups, or fragments of a fleet run, received per second over the last minute; 0 if inactive",
     sort: "rate",
-    isNumber: true,
+    className: NUMBER,
     isShown: false,
     unit: ({ kind }) => (kind === "fleet" ? "fragments/s" : "groups/s"),
     measure: (run) => run.accepted_per_second,
@@ -131,20 +127,20 @@ export const COLUMNS: Column[] = [
     label: "Staleness p50",
     title: "Median staleness of recently leased data, in policy versions",
     sort: "staleness",
-    isNumber: true,
+    className: NUMBER,
     isShown: false,
     unit: () => "versions",
     measure: (run) => run.staleness_p50,
     cell: (run) => <span title={measured(run)}>{number(run.staleness_p50)}</span>,
   },
-  { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
-  { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },
+  { id: "kind", label: "Kind", className: "mantine-visible-from-sm", isShown: false, cell: (run) => run.kind },
   {
     id: "owner",
     label: "Owner",
+    className: "mantine-visible-from-sm",
     isShown: true,
     cell: (run) => (
-      <span className="soft clipped" title={visible(run.created_by ?? "")}>
+      <span className={`soft ${css.clipped}`} title={visible(run.created_by ?? "")}>
         {visible(run.created_by ?? "–")}
       </span>
     ),
@@ -153,7 +149,7 @@ export const COLUMNS: Column[] = [
     id: "age",
     label: "Age",
     sort: "created",
-    isNumber: true,
+    className: NUMBER,
     isShown: true,
     cell: (run) => (
       <span className="soft">
@@ -164,14 +160,14 @@ export const COLUMNS: Column[] = [
 ];
 
 /** The column of a configuration value or metric. */
-function namedColumn(id: NamedColumn): Column {
+function namedColumn(id: NamedColumn): RunColumn {
   const value = (run: ShownRun) => run.columns?.[id];
   return {
     id,
     label: visible(id.slice(id.indexOf(".") + 1)),
     title: visible(id.startsWith("metric.") ? `Last value of the metric ${id.slice(7)}` : `Configuration value ${id.slice(7)}`),
     sort: id,
-    isNumber: true,
+    className: NUMBER,
     isShown: false,
     measure: id.startsWith("metric.") ? value : undefined,
     cell: (run) => {
@@ -179,7 +175,7 @@ function namedColumn(id: NamedColumn): Column {
       if (typeof own === "number") return <span title={String(own)}>{number(own)}</span>;
       const text = visible(String(own ?? "–"));
       return (
-        <span className={`clipped ${css.value}`} title={text}>
+        <span className={css.clipped} title={text}>
           {text}
         </span>
       );
@@ -191,7 +187,7 @@ function namedColumn(id: NamedColumn): Column {
 export const NAMED_AT_MOST = 20;
 
 /** The columns named in the URL, or the default ones. */
-export function columnsOf(cols: string | undefined): Column[] {
+export function columnsOf(cols: string | undefined): RunColumn[] {
   if (cols === undefined) return COLUMNS.filter(({ isShown }) => isShown);
   const ids = new Set(cols.split(","));
   const named = [...ids].filter(isNamed).slice(0, NAMED_AT_MOST - 1);

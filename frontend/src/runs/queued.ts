@@ -1,7 +1,7 @@
 /** Queue length in the unit of batches and thresholds. Pure. */
 
 import type { LedgerPart, QueuePart, RunDetail } from "@/api/types";
-import { number } from "@/format";
+import { number, unitFor } from "@/format";
 
 /** The unit of a run's batches, thresholds and queue. */
 export function unitOf(kind: RunDetail["kind"]): "fragments" | "sequences" {
@@ -16,6 +16,6 @@ export function queuedFigure(
 ): { value: number | undefined; unit: string } {
   const unit = unitOf(kind);
   const value = ledger?.[unit].queued;
-  if (!queue || queue.threshold <= 0) return { value, unit };
-  return { value, unit: `${unit}, threshold ${number(queue.threshold)}` };
+  if (!queue || queue.threshold <= 0) return { value, unit: unitFor(value, unit) };
+  return { value, unit: `${unitFor(value, unit)}, threshold ${number(queue.threshold)}` };
 }

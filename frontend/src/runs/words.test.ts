@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { environmentCommand, trainerCommand, wordsOf } from "@/runs/words";
 
 test("fleet runs count env steps, language runs episodes and tokens", () => {
-  expect(wordsOf("fleet")).toMatchObject({ work: "Env steps", length: "env steps", slots: "env slots" });
+  expect(wordsOf("fleet")).toMatchObject({ work: "Env steps", length: "env steps", slot: "env slot" });
   expect(wordsOf("language")).toMatchObject({ work: "Episodes", length: "tokens" });
 });
 

@@ -2,34 +2,30 @@
 
 import type { RunDetail } from "@/api/types";
 import { PLACE } from "@/components/panels";
-import { quickStarts } from "@/components/quickStarts";
 
 export type Words = {
-  /** What `env_steps` counts, as a heading and within a sentence. */
+  /** What `env_steps` counts, as a heading. */
   work: string;
-  works: string;
   /** Unit of episode length. */
   length: string;
-  /** Noun for a worker's slots. */
-  slots: string;
+  /** Noun for one of a worker's slots. */
+  slot: string;
   /** Noun for unsent data. */
   envelopes: string;
 };
 
 const STEPS: Words = {
   work: "Env steps",
-  works: "env steps",
   length: "env steps",
-  slots: "env slots",
+  slot: "env slot",
   envelopes: "Fragments",
 };
 
 /** In a language run an episode is one answer: workers count episodes, and length is in tokens. */
 const LANGUAGE: Words = {
   work: "Episodes",
-  works: "episodes",
   length: "tokens",
-  slots: "concurrent batches",
+  slot: "concurrent batch",
   envelopes: "Group envelopes",
 };
 
@@ -43,7 +39,7 @@ export const wordsOf = (kind: RunDetail["kind"]): Words => (kind === "language" 
 export function trainerCommand(run: Pick<RunDetail, "kind" | "name" | "config" | "batch_size">, origin: string): string {
   const trainer = trainerOf(run);
   if (!trainer) {
-    const lines = startOf("python", run.name, origin);
+    const lines = trainerIn(run.name, origin);
     return run.batch_size ? lines : lines.replace("register()", `register(batch_size=${EXAMPLE_BATCH_SIZE})`);
   }
   return `python ${trainer} --url ${origin} --run ${run.name} --token ${PLACE}`;
@@ -77,9 +73,17 @@ const CHECKPOINTS = "$ROLLDECK_CHECKPOINTS";
 
 /** The command that connects an Atropos environment to a run; it needs a token with the scope env. */
 export function environmentCommand(run: string, origin: string): string {
-  return startOf("atropos", run, origin);
+  return `# unmodified; only its URL changes, and the token is the password in it
+python my_environment.py serve \\
+  --env.rollout_server_url "${origin.replace("://", `://env:${PLACE}@`)}/atropos/${run}"`;
 }
 
-function startOf(id: string, run: string, origin: string): string {
-  return quickStarts(origin, PLACE, run).find((start) => start.id === id)?.text ?? "";
-}
+/** The first lines of a trainer in Python. */
+const trainerIn = (run: string, origin: string): string => `from rolldeck.trainer import Trainer
+
+with Trainer("${origin}", run="${run}", token="${PLACE}") as trainer:
+    trainer.register()
+    trainer.publish_weights(weights(), step=0)
+    for step, batch in enumerate(trainer.batches(), start=1):
+        learn(batch.stack())
+        trainer.publish_weights(weights(), step=step)`;

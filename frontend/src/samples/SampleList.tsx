@@ -1,17 +1,16 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Button, Group, SegmentedControl, Text } from "@mantine/core";
 import { useThrottledValue } from "@mantine/hooks";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { type ReactNode, useCallback, useMemo, useRef, useState } from "react";
 import { ApiProblem } from "@/api/client";
 import { useMayOperate } from "@/api/session";
 import { COLUMNS_BUTTON, ColumnsMenu } from "@/components/columns/columnsButton";
-import { FilterBox, type Language } from "@/components/filter/FilterBox";
-import type { Qualifier, ValueRow } from "@/components/filter/suggest";
+import { FilterBox } from "@/components/filter/FilterBox";
 import { MenuButton } from "@/components/onDemand";
 import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
 import { ShowMore } from "@/components/Table";
 import { counted, number } from "@/format";
-import { SelectionBar } from "@/marks/SelectionBar";
+import { SelectionBar } from "@/marks/MarkBar";
 import { SampleTable } from "@/samples/SampleTable";
 import {
   factsQuery,
@@ -20,12 +19,12 @@ import {
   newSamples,
   qualifiersQuery,
   type Sample,
+  type SamplePage,
   samplesQuery,
   VALUES_OF,
   valuesQuery,
 } from "@/samples/samples";
-import styles from "@/samples/samples.module.css";
-import { factsOf, MOST_COLUMNS, type SampleKind, type SampleSearch, sortAfter } from "@/samples/search";
+import { factsOf, MOST_COLUMNS, type SampleKind, type SampleSearch, type Sort } from "@/samples/search";
 
 const LOOK_MS = 15_000;
 const ARRIVALS_MS = 3_000;
@@ -70,13 +69,22 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, above
   const columns = useMemo(() => factsOf({ columns: search.columns }), [search.columns]);
   const [isAsked, setAsked] = useState(false);
   const facts = useQuery(factsQuery(run, isAsked && kind === "group")).data;
-  const language = useMemo(() => languageOf(qualifiers, facts ?? [], valuesQuery({ kind, run })), [qualifiers, facts, kind, run]);
+  const language = useMemo(() => {
+    // Keys of metadata and overrides are qualifiers too.
+    const keyed = (facts ?? []).flatMap(({ value, count }) => {
+      const form = qualifiers.find(({ name }) => name === value.split(".")[0]);
+      return form ? [{ ...form, name: value, meaning: counted(count, "group"), example: `${value}:` }] : [];
+    });
+    const valuesOf = [...VALUES_OF, ...keyed.map(({ name }) => name)];
+    return { qualifiers: [...qualifiers, ...keyed], valuesOf, values: valuesQuery({ kind, run }) };
+  }, [qualifiers, facts, kind, run]);
   const change = (changes: Partial<SampleSearch>, replace = false) => onSearch({ ...search, ...changes }, replace);
   const { fetchNextPage, hasNextPage, isFetchingNextPage } = pages;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const list = useMemo(() => ({ q: search.q, sort, columns: search.columns }), [search.q, sort, search.columns]);
+  const coverage = first && coverageOf(first, last?.is_partial === true, kind, search);
   const mayOperate = useMayOperate();
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const chosen =
@@ -88,7 +96,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, above
   );
   return (
     <>
-      <div className={styles.bar} onFocus={() => setAsked(true)}>
+      <Group gap="xs" px="sm" pt="xs" mb="xs" onFocus={() => setAsked(true)}>
         {kinds.length > 1 && (
           <SegmentedControl
             size="xs"
@@ -119,10 +127,12 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, above
           />
         )}
         {aside}
-      </div>
+      </Group>
       {above}
-      {first && (
-        <Coverage {...{ ...first, is_partial: last?.is_partial === true, isSorted: sort !== undefined }} kind={kind} isSearch={q !== ""} />
+      {coverage && (
+        <Text size="xs" c="dimmed" px="sm" mb="xs" role="status">
+          {coverage}
+        </Text>
       )}
       {!sort && pages.isSuccess && <NewSamples listed={listed} arrived={arrived} loaded={samples} onShow={() => void pages.refetch()} />}
       {pages.isPending && !data && <Skeletons heights={[320]} />}
@@ -135,8 +145,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, above
           hasRuns={run === undefined}
           columns={kind === "group" ? columns : undefined}
           list={list}
-          sort={sort}
-          onSort={(name) => change({ sort: sortAfter(sort, name) })}
+          onSort={(next) => change({ sort: next === "-arrived" ? undefined : (next as Sort) })}
           chosen={picked}
           onChoose={mayOperate && run !== undefined && kind === "group" ? choose : undefined}
           onEnd={more}
@@ -164,44 +173,20 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, above
   );
 }
 
-/** The language of the filter with the keys of metadata and overrides as qualifiers. */
-function languageOf(qualifiers: Qualifier[], facts: ValueRow[], values: Language["values"]): Language {
-  const keyed = facts.flatMap(({ value, count }) => {
-    const form = qualifiers.find(({ name }) => name === value.split(".")[0]);
-    return form ? [{ ...form, name: value, meaning: counted(count, "group"), example: `${value}:` }] : [];
-  });
-  return { qualifiers: [...qualifiers, ...keyed], valuesOf: [...VALUES_OF, ...keyed.map(({ name }) => name)], values };
-}
-
-type CoverageProps = {
-  kind: SampleKind;
-  isSearch: boolean;
-  isSorted: boolean;
-  is_partial: boolean;
-  runs: number;
-  runs_left_out: number;
-  unindexed: number;
-  partly_searched: number;
-};
-
-/** What the list covers, if that is not everything. */
-function Coverage({ kind, isSearch, isSorted, is_partial, runs, runs_left_out, unindexed, partly_searched }: CoverageProps) {
+/** What the pages of a list cover, if that is not everything. */
+function coverageOf(first: SamplePage, isPartial: boolean, kind: SampleKind, { q, sort }: SampleSearch): string {
+  const { runs, runs_left_out, unindexed, partly_searched } = first;
+  const kinds = LABELS[kind].toLowerCase();
   const facts = [
-    runs_left_out > 0 && `Searched the newest ${number(runs)} runs; ${number(runs_left_out)} older ones match too.`,
-    is_partial &&
-      (isSorted
-        ? `Sorted among the newest ${LABELS[kind].toLowerCase()}; older ones are not sorted in.`
-        : `Searched a part of the ${LABELS[kind].toLowerCase()}; older ones may match too.`),
-    isSearch && unindexed > 0 && `${unindexed >= 10_000 ? "10,000+" : number(unindexed)} groups are not indexed yet.`,
+    runs_left_out > 0 &&
+      `Searched the newest ${counted(runs, "run")}; ${counted(runs_left_out, "older one matches", "older ones match")} too.`,
+    isPartial && sort && `Sorted among the newest ${kinds}; older ones are not sorted in.`,
+    isPartial && !sort && `Searched a part of the ${kinds}; older ones may match too.`,
+    q && unindexed > 0 && `${unindexed >= 10_000 ? "10,000+ groups are" : counted(unindexed, "group is", "groups are")} not indexed yet.`,
     partly_searched > 0 &&
       `${counted(partly_searched, "group")} with over 64,000 characters of text searched in part: the beginning and the end of each message.`,
-  ].filter(Boolean);
-  if (facts.length === 0) return null;
-  return (
-    <p className={styles.scope} role="status">
-      {facts.join(" ")}
-    </p>
-  );
+  ];
+  return facts.filter(Boolean).join(" ");
 }
 
 type NewProps = { listed: Parameters<typeof newestQuery>[0]; arrived: number | undefined; loaded: Sample[]; onShow: () => void };
@@ -213,7 +198,7 @@ function NewSamples({ listed, arrived, loaded, onShow }: NewProps) {
   const fresh = data.length === 0 ? 0 : newSamples(data, loaded);
   if (fresh <= 0) return null;
   return (
-    <Button size="compact-xs" variant="light" onClick={onShow} className={styles.fresh}>
+    <Button size="compact-xs" variant="light" onClick={onShow} mx="sm" mb="xs">
       {fresh >= MOST_NEW ? `${MOST_NEW}+` : number(fresh)} new
     </Button>
   );

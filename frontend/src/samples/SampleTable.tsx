@@ -1,23 +1,15 @@
-import { Checkbox } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { ArrowDown, ArrowUp } from "lucide-react";
-import { memo, type ReactNode, useEffect, useMemo, useRef } from "react";
-import { Chip } from "@/components/chips";
+import { useMemo } from "react";
+import { Chip, ChipAge } from "@/components/chips";
+import { type Column as AnyColumn, DataTable } from "@/components/DataTable";
 import { Age } from "@/components/inline";
-import { Boundary } from "@/components/panels";
-import { Row } from "@/components/Table";
-import { count, counted, number, policyStep, shortId, visible } from "@/format";
+import { count, number, policyStep, shortId, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkBar";
-import { ScoreDots } from "@/samples/ScoreDots";
 import type { Sample } from "@/samples/samples";
 import styles from "@/samples/samples.module.css";
-import type { Fact, SampleKind, Sort, SortName } from "@/samples/search";
+import type { Fact, SampleKind, Sort } from "@/samples/search";
 
-export const ROW_PX = 34;
-/** Longer lists draw only the visible rows. */
-const VIRTUAL_ROWS = 100;
-const NONE: ReadonlySet<string> = new Set();
+const ROW_PX = 34;
 
 /** Flags in lists; their tooltip has the words of the filter. */
 const SHORT_FLAGS: Record<string, string> = { truncated: "cut", zero_variance: "0 var", duplicate: "dup", quarantined: "quar" };
@@ -30,21 +22,21 @@ const LOOKS: Record<string, [string, string]> = {
   dropped: ["bad", "×"],
 };
 
-type StateProps = { state: string; why: string; step: number | null };
+type StateProps = { state: string; step: number | null; why?: string; drop_reason?: string };
 
 /** The state of a group or fragment, with the cause of its drop or the ordinal of the batch that holds it. */
-export function SampleState({ state, why, step }: StateProps) {
+export function SampleState({ state, drop_reason = "", why = drop_reason.replaceAll("_", " "), step }: StateProps) {
   const [tone, sign] = LOOKS[state] ?? ["quiet", "·"];
   const more = why || (step === null ? "" : `batch ${number(step)}`);
   return (
     <Chip tone={tone} sign={sign} title={more || undefined}>
       {state}
-      {more && <span className="chip-age">· {more}</span>}
+      {more && <ChipAge>{more}</ChipAge>}
     </Chip>
   );
 }
 
-export type TableProps = {
+type Props = {
   samples: Sample[];
   kind: SampleKind;
   /** Whether the rows are of several runs. */
@@ -53,9 +45,8 @@ export type TableProps = {
   list?: { q?: string; sort?: Sort; columns?: string };
   /** Metadata and overrides as further columns. */
   columns?: Fact[];
-  sort?: Sort;
   /** Absent in lists of a fixed order. */
-  onSort?: (name: SortName) => void;
+  onSort?: (order: string) => void;
   chosen?: ReadonlySet<string>;
   /** Absent if rows cannot be selected. */
   onChoose?: (ids: string[], isOn: boolean) => void;
@@ -65,15 +56,7 @@ export type TableProps = {
   onEnd?: () => void;
 };
 
-type Column = {
-  label: string;
-  sort?: SortName;
-  className?: string;
-  title?: string;
-  /** A title of each cell. */
-  titleOf?: (sample: Sample) => string | undefined;
-  cell: (sample: Sample) => ReactNode;
-};
+type Column = AnyColumn<Sample>;
 
 function nameOf({ kind, id, slot, number: place }: Sample): string {
   if (kind === "fragment") return `${shortId(slot)} · ${number(place)}`;
@@ -83,31 +66,32 @@ function nameOf({ kind, id, slot, number: place }: Sample): string {
 }
 
 /** Link to the reader of a sample: the texts of a group, the name of another. */
-export function SampleTitle({ sample, list, isOnePrompt }: Pick<TableProps, "list" | "isOnePrompt"> & { sample: Sample }) {
+export function SampleTitle({ sample, list, isOnePrompt }: Pick<Props, "list" | "isOnePrompt"> & { sample: Sample }) {
   const { kind, id, run, excerpt, answer, slot } = sample;
   const params = { name: run };
+  const title = visible(kind === "group" ? (isOnePrompt && answer) || excerpt : kind === "episode" ? id : slot);
+  const look = { title, "data-open": true };
   if (kind === "episode") {
     return (
-      <Link to="/runs/$name/transcript" params={params} search={{ episode: id }} className="strong" title={visible(id)} data-open>
+      <Link to="/runs/$name/transcript" params={params} search={{ episode: id }} {...look}>
         {visible(nameOf(sample))}
       </Link>
     );
   }
   if (kind === "fragment") {
     return (
-      <Link to="/runs/$name/fragments/$fragment" params={{ ...params, fragment: id }} className="strong" title={visible(slot)} data-open>
+      <Link to="/runs/$name/fragments/$fragment" params={{ ...params, fragment: id }} {...look}>
         {visible(nameOf(sample))}
       </Link>
     );
   }
-  const title = visible((isOnePrompt && answer) || excerpt);
   return (
     <>
-      <Link to="/runs/$name/groups/$group" params={{ ...params, group: id }} search={list ?? {}} className="strong" title={title} data-open>
+      <Link to="/runs/$name/groups/$group" params={{ ...params, group: id }} search={list ?? {}} {...look}>
         {title || nameOf(sample)}
       </Link>
       {answer && !isOnePrompt && (
-        <span className={`${styles.answer} wide-only`} title={visible(answer)}>
+        <span className={`mantine-visible-from-sm ${styles.answer}`} title={visible(answer)}>
           {visible(answer)}
         </span>
       )}
@@ -115,47 +99,11 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<TableProps, "lis
   );
 }
 
-type LineProps = Pick<TableProps, "onChoose"> & { sample: Sample; columns: Column[]; isChosen: boolean };
-
-const Line = memo(function Line({ sample, columns, isChosen, onChoose }: LineProps) {
-  const { id, kind } = sample;
-  return (
-    <tr className="opens" data-row data-sample={id} data-group={kind === "group" ? id : undefined} data-selected={isChosen || undefined}>
-      {onChoose && (
-        <td className={styles.pick}>
-          <Checkbox
-            size="xs"
-            aria-label={`Select group ${id}`}
-            checked={isChosen}
-            onChange={(event) => onChoose([id], event.currentTarget.checked)}
-          />
-        </td>
-      )}
-      {columns.map(({ label, sort, className, titleOf, cell }) => (
-        <td key={`${sort} ${label}`} className={className} title={titleOf?.(sample)}>
-          {cell(sample)}
-        </td>
-      ))}
-    </tr>
-  );
-});
-
-/** The share of correct sequences. */
-const SOLVED: Column = {
-  label: "Solved",
-  sort: "solved",
-  className: "num wide-only",
-  title: "Correct sequences of the group, by the environment's report",
-  cell: ({ correct, sequences }) => (correct === null ? "–" : `${number(correct)}/${number(sequences)}`),
-};
-
-/** The range of the advantages of a group. */
-const ADVANTAGE: Column = {
-  label: "Advantage",
-  className: "num wide-only",
-  title: "Least and greatest mean advantage of its sequences",
-  cell: ({ advantages }) => {
-    const known = advantages.filter((one) => one !== null);
+/** The least and the greatest of the values of a group's sequences. */
+const rangeColumn = (label: string, title: string, of: (sample: Sample) => (number | null)[]): Column => ({
+  ...{ label, title, isNumber: true, className: "mantine-visible-from-sm" },
+  cell: (sample) => {
+    const known = of(sample).filter((one) => one !== null);
     if (known.length === 0) return "–";
     const [least, most] = [Math.min(...known), Math.max(...known)];
     return (
@@ -164,36 +112,26 @@ const ADVANTAGE: Column = {
       </span>
     );
   },
-};
+});
 
 /** A column of metadata or an override. */
 const factColumn = (fact: Fact): Column => ({
-  label: visible(fact.slice(fact.indexOf(".") + 1)),
-  sort: fact,
-  className: styles.fact,
+  ...{ id: fact, label: visible(fact.slice(fact.indexOf(".") + 1)), sort: fact, className: styles.fact },
   title: visible(fact.startsWith("meta.") ? `Metadata ${fact.slice(5)}` : `Override ${fact.slice(9)}`),
   cell: ({ columns }) => {
     const value = columns[fact];
     const text = visible(Array.isArray(value) ? value.join(", ") : String(value ?? "–"));
-    return typeof value === "number" ? <span title={String(value)}>{number(value)}</span> : <span title={text}>{text}</span>;
+    return <span title={text}>{typeof value === "number" ? number(value) : text}</span>;
   },
 });
 
-const fromOf = ({ lesson, environment }: Sample) => visible(lesson || environment);
+const titled = (text: string) => <span title={text}>{text || "–"}</span>;
 
-/** The range of all scores, which the dots of all rows share. */
-function scaleOf(samples: Sample[]) {
-  const scores = samples.flatMap((sample) => [sample.score_min, sample.score_max]).filter((score) => score !== null);
-  return {
-    least: scores.reduce((one, other) => Math.min(one, other), Number.POSITIVE_INFINITY),
-    most: scores.reduce((one, other) => Math.max(one, other), Number.NEGATIVE_INFINITY),
-  };
-}
+type ColumnProps = Pick<Props, "kind" | "hasRuns" | "isOnePrompt" | "list" | "columns"> & { hasCorrect: boolean; hasAdvantages: boolean };
 
-function columnsOf({ samples, kind, hasRuns, isOnePrompt, list, columns: facts = [] }: TableProps): Column[] {
+function columnsOf({ kind, hasRuns, isOnePrompt, list, columns = [], hasCorrect, hasAdvantages }: ColumnProps): Column[] {
   const isGroup = kind === "group";
-  const scale = scaleOf(samples);
-  const columns: (Column | false)[] = [
+  const found: (Column | false)[] = [
     {
       label: isOnePrompt ? "Answer" : { group: "Prompt → answer", episode: "Episode", fragment: "Slot · fragment" }[kind],
       className: styles.what,
@@ -222,138 +160,94 @@ function columnsOf({ samples, kind, hasRuns, isOnePrompt, list, columns: facts =
         </Link>
       ),
     },
-    {
-      ...{ label: "Environment", sort: "env", className: `${styles.from} ${styles.roomy}`, titleOf: fromOf },
-      cell: (sample) => fromOf(sample) || "–",
-    },
-    isGroup && {
-      ...{ label: "Scores", className: `${styles.scoreCell} wide-only`, title: "One dot per sequence, on one scale for all rows" },
-      titleOf: ({ sequences }) => (sequences === null ? undefined : counted(sequences, "sequence")),
-      cell: ({ scores, score }) => scores.length > 0 && <ScoreDots scores={scores} {...scale} mean={score} />,
+    !isOnePrompt && {
+      ...{ label: "Environment", sort: "env", className: `${styles.from} ${styles.roomy}` },
+      cell: ({ lesson, environment }) => titled(visible(lesson || environment)),
     },
     {
       ...(isGroup
         ? { label: "Score", sort: "score", title: "Mean over the sequences of the group" }
         : { label: "Return", sort: kind === "episode" ? "score" : undefined, title: "Sum of the rewards" }),
-      className: "num",
+      isNumber: true,
       cell: ({ score }) => number(score),
     },
-    samples.some(({ correct }) => correct !== null) && SOLVED,
-    samples.some(({ advantages }) => advantages.length > 0) && ADVANTAGE,
-    ...facts.map(factColumn),
+    isGroup && !isOnePrompt && rangeColumn("Range", "Least and greatest score of its sequences", ({ scores }) => scores),
+    hasCorrect && {
+      ...{
+        label: "Solved",
+        sort: "solved",
+        isNumber: true,
+        className: "mantine-visible-from-sm",
+        title: "Correct sequences of the group, by the environment",
+      },
+      cell: ({ correct, sequences }) => (correct === null ? "–" : `${number(correct)}/${number(sequences)}`),
+    },
+    hasAdvantages && rangeColumn("Advantage", "Least and greatest mean advantage of its sequences", ({ advantages }) => advantages),
+    ...columns.map(factColumn),
     {
-      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: `num ${styles.roomy}` },
+      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: styles.roomy, isNumber: true },
       title: isGroup ? "Tokens of the longest sequence" : "Env steps",
       cell: ({ length }) => (length === null ? "–" : count(length)),
     },
     {
-      ...{ label: "Version", sort: "version", className: "num wide-only", title: "Version of the policy that acted" },
+      ...{
+        label: "Version",
+        sort: "version",
+        className: "mantine-visible-from-sm",
+        isNumber: true,
+        title: "Version of the policy that acted",
+      },
       cell: ({ policy_step }) => (policy_step === null ? "–" : policyStep(policy_step)),
     },
     kind === "episode"
       ? {
-          ...{ label: "Worker", className: "wide-only", titleOf: ({ worker }) => visible(worker) },
-          cell: ({ worker }) => visible(shortId(worker)) || "–",
+          label: "Worker",
+          className: "mantine-visible-from-sm",
+          cell: ({ worker }) => <span title={visible(worker)}>{visible(shortId(worker)) || "–"}</span>,
         }
-      : {
-          ...{ label: "State", sort: "state", className: `${styles.state} wide-only` },
-          cell: ({ state, why, step }) => <SampleState state={state} why={why} step={step} />,
-        },
-    { label: "Age", sort: kind === "episode" ? undefined : "arrived", className: "num soft", cell: ({ at }) => <Age at={at} /> },
+      : { label: "State", sort: "state", className: `${styles.state} mantine-visible-from-sm`, cell: SampleState },
+    {
+      label: "Age",
+      sort: kind === "episode" ? undefined : "arrived",
+      isNumber: true,
+      className: "soft",
+      cell: ({ at }) => <Age at={at} />,
+    },
   ];
-  return columns.filter((column) => column !== false);
+  return found.filter((column) => column !== false);
 }
 
-function Head({ column, sort, onSort }: { column: Column; sort: Sort | undefined; onSort: TableProps["onSort"] }) {
-  const { label, sort: name, className, title } = column;
-  const now = sort ?? "-arrived";
-  const isSorted = name !== undefined && now.replace(/^-/, "") === name;
-  const isDescending = now.startsWith("-");
-  if (!name || !onSort) {
-    return (
-      <th scope="col" className={className} title={title}>
-        {label}
-      </th>
-    );
-  }
-  return (
-    <th scope="col" className={className} title={title} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
-      <button type="button" className={styles.sort} onClick={() => onSort(name)}>
-        {label}
-        {isSorted && (isDescending ? <ArrowDown size={12} aria-hidden="true" /> : <ArrowUp size={12} aria-hidden="true" />)}
-      </button>
-    </th>
-  );
-}
+const TITLES: Record<SampleKind, string> = { group: "Trajectory groups", episode: "Episodes", fragment: "Fragments" };
+const NONE: ReadonlySet<string> = new Set();
+const idOf = ({ id }: Sample) => id;
+const idInRun = ({ run, id }: Sample) => `${run} ${id}`;
+const labelOf = ({ id }: Sample) => `Select group ${id}`;
+const attributesOf = ({ id, kind }: Sample) => ({
+  ...{ "data-opens": true, "data-row": true, "data-sample": id },
+  ...(kind === "group" && { "data-group": id }),
+});
 
-/** Samples, one per row of 34 px; all scores share one scale. */
-export function SampleTable(props: TableProps) {
-  const { samples, kind, hasRuns, list, sort, onSort, chosen = NONE, onChoose, isOnePrompt = false, onEnd, columns: facts } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const isVirtual = samples.length > VIRTUAL_ROWS;
-  const virtual = useVirtualizer({
-    count: samples.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => ROW_PX,
-    overscan: 20,
-    enabled: isVirtual,
-  });
-  const items = virtual.getVirtualItems();
-  const [first, last] = isVirtual ? [items[0]?.index ?? 0, items.at(-1)?.index ?? -1] : [0, samples.length - 1];
-  const isAtEnd = isVirtual && last >= samples.length - 1;
-  useEffect(() => {
-    if (isAtEnd) onEnd?.();
-  }, [isAtEnd, onEnd]);
-  const ids = samples.map(({ id }) => id);
-  const columns = useMemo(
-    () => columnsOf({ samples, kind, hasRuns, isOnePrompt, list, columns: facts }),
-    [samples, kind, hasRuns, isOnePrompt, list, facts],
+/** Samples, one per row of 34 px. */
+export function SampleTable({ samples, kind, hasRuns, isOnePrompt, list, columns, chosen = NONE, onChoose, onSort, onEnd }: Props) {
+  const hasCorrect = samples.some(({ correct }) => correct !== null);
+  const hasAdvantages = samples.some(({ advantages }) => advantages.length > 0);
+  const shown = useMemo(
+    () => columnsOf({ kind, hasRuns, isOnePrompt, list, columns, hasCorrect, hasAdvantages }),
+    [kind, hasRuns, isOnePrompt, list, columns, hasCorrect, hasAdvantages],
   );
-  const width = columns.length + (onChoose ? 1 : 0);
   return (
-    <div ref={box} className={styles.scroll} data-virtual={isVirtual || undefined}>
-      <table className={`table ${styles.samples}`}>
-        <caption className="unseen">{{ group: "Trajectory groups", episode: "Episodes", fragment: "Fragments" }[kind]}</caption>
-        <thead>
-          <tr>
-            {onChoose && (
-              <th scope="col" className={styles.pick}>
-                {isOnePrompt ? (
-                  <span className="unseen">Selected</span>
-                ) : (
-                  <Checkbox
-                    size="xs"
-                    aria-label="Select all shown groups"
-                    checked={chosen.size > 0 && ids.every((id) => chosen.has(id))}
-                    indeterminate={chosen.size > 0 && !ids.every((id) => chosen.has(id))}
-                    onChange={(event) => onChoose(ids, event.currentTarget.checked)}
-                  />
-                )}
-              </th>
-            )}
-            {columns.map((column) => (
-              <Head key={`${column.sort} ${column.label}`} column={column} sort={sort} onSort={onSort} />
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {first > 0 && (
-            <tr>
-              <td colSpan={width} style={{ height: first * ROW_PX, padding: 0 }} />
-            </tr>
-          )}
-          {samples.slice(first, last + 1).map((sample) => (
-            <Boundary key={`${sample.run} ${sample.id}`} part="Row" data={sample} frame={(error) => <Row width={width}>{error}</Row>}>
-              <Line sample={sample} columns={columns} isChosen={chosen.has(sample.id)} onChoose={onChoose} />
-            </Boundary>
-          ))}
-          {isVirtual && last < samples.length - 1 && (
-            <tr>
-              <td colSpan={width} style={{ height: (samples.length - 1 - last) * ROW_PX, padding: 0 }} />
-            </tr>
-          )}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      label={TITLES[kind]}
+      className={styles.samples}
+      rows={samples}
+      columns={shown}
+      keyOf={hasRuns ? idInRun : idOf}
+      attributes={attributesOf}
+      order={list?.sort ?? "-arrived"}
+      onOrder={onSort}
+      selection={onChoose && { chosen, labelOf, onChoose, all: isOnePrompt ? undefined : "Select all shown groups" }}
+      rowHeight={ROW_PX}
+      onEnd={onEnd}
+    />
   );
 }

@@ -8,6 +8,7 @@ import type { SampleSearch } from "@/samples/search";
 const SAMPLES_PER_PAGE = 50;
 
 export type Sample = components["schemas"]["SampleRow"];
+export type SamplePage = components["schemas"]["TrajectoryList"];
 
 const FRESH_MS = 5_000;
 const INDEXING_MS = 1_000;
@@ -20,13 +21,15 @@ export const MOST_OF_BATCHES = 100;
 /** A list; without a run, of all runs. */
 export type Listed = SampleSearch & { run?: string };
 
-const ask = ({ kind, run, q, sort, columns }: Listed, limit: number, cursor?: string) =>
-  body(api.GET("/api/v1/trajectories", { params: { query: { kind, run, q, sort, columns, limit, cursor } } }));
+type Range = { limit: number; cursor?: string; from_group?: number; backward?: boolean };
+
+const ask = ({ kind, run, q, sort, columns }: Listed, range: Range) =>
+  body(api.GET("/api/v1/trajectories", { params: { query: { kind, run, q, sort, columns, ...range } } }));
 
 export const samplesQuery = (listed: Listed) =>
   infiniteQueryOptions({
     queryKey: ["samples", listed],
-    queryFn: ({ pageParam }) => ask(listed, SAMPLES_PER_PAGE, pageParam || undefined),
+    queryFn: ({ pageParam }) => ask(listed, { limit: SAMPLES_PER_PAGE, cursor: pageParam || undefined }),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     // The texts and scores of a large new group follow its row.
@@ -40,7 +43,7 @@ export const samplesQuery = (listed: Listed) =>
 export const newestQuery = (listed: Listed, arrived: number | undefined) =>
   queryOptions({
     queryKey: ["samples-newest", listed, arrived],
-    queryFn: async () => (await ask(listed, MOST_NEW)).results,
+    queryFn: async () => (await ask(listed, { limit: MOST_NEW })).results,
     staleTime: FRESH_MS,
     placeholderData: (before) => before,
     retry: false,
@@ -50,17 +53,14 @@ export const newestQuery = (listed: Listed, arrived: number | undefined) =>
 export const neighbourQuery = (run: string, { q, sort }: SampleSearch, group: number, isBefore: boolean) =>
   queryOptions({
     queryKey: ["samples", { run, q, sort }, "beside", group, isBefore],
-    queryFn: () => {
-      const place = { from_group: group, limit: 1, ...(isBefore ? { backward: true } : {}) };
-      return body(api.GET("/api/v1/trajectories", { params: { query: { run, q, sort, ...place } } }));
-    },
+    queryFn: () => ask({ run, q, sort }, { from_group: group, limit: 1, ...(isBefore && { backward: true }) }),
     staleTime: FRESH_MS,
   });
 
 export const promptQuery = (run: string, prompt: string, limit: number) =>
   queryOptions({
     queryKey: ["samples", { run, prompt }],
-    queryFn: () => body(api.GET("/api/v1/trajectories", { params: { query: { run, q: `prompt:${prompt}`, limit } } })),
+    queryFn: () => ask({ run, q: `prompt:${prompt}` }, { limit }),
     enabled: prompt !== "",
     staleTime: FRESH_MS,
   });
@@ -70,7 +70,7 @@ export const worstQuery = (run: string, kind: "group" | "fragment", q: string) =
   queryOptions({
     queryKey: ["samples", { run, kind, q }, "worst"],
     queryFn: async () => {
-      const { results } = await ask({ run, kind, q, ...(kind === "group" ? { sort: "score" } : {}) }, MOST_OF_BATCHES);
+      const { results } = await ask({ run, kind, q, ...(kind === "group" ? { sort: "score" } : {}) }, { limit: MOST_OF_BATCHES });
       return results.sort((one, other) => (one.score ?? Infinity) - (other.score ?? Infinity));
     },
     staleTime: FRESH_MS,

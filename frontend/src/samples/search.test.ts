@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Sample } from "@/samples/samples";
 import { newSamples } from "@/samples/samples";
-import { sampleSearch, sortAfter } from "@/samples/search";
+import { sampleSearch } from "@/samples/search";
 
 it("keeps valid parameters of the URL", () => {
   const search = { kind: "episode", q: "env:maze score:<1", sort: "-score" };
@@ -20,16 +20,6 @@ it("keeps metadata and overrides as columns and sort keys", () => {
   expect(sampleSearch(search)).toEqual(search);
   expect(sampleSearch({ sort: "meta.", columns: "meta.a,name,meta.a,override.b c" })).toEqual({ columns: "meta.a" });
   expect(sampleSearch({ columns: { a: 1 } })).toEqual({});
-  expect(sortAfter("-meta.difficulty", "meta.difficulty")).toBe("meta.difficulty");
-});
-
-it("turns the order with each click on a column", () => {
-  expect(sortAfter(undefined, "score")).toBe("-score");
-  expect(sortAfter("-score", "score")).toBe("score");
-  expect(sortAfter("score", "score")).toBeUndefined();
-  expect(sortAfter("score", "length")).toBe("-length");
-  expect(sortAfter(undefined, "arrived")).toBe("arrived");
-  expect(sortAfter("arrived", "arrived")).toBeUndefined();
 });
 
 it("counts the samples before the first loaded one", () => {

@@ -48,10 +48,3 @@ export function sampleSearch(search: Record<string, unknown>): SampleSearch {
   if (spread) found.spread = spread;
   return found;
 }
-
-/** The order after a click on the head of a column: greatest first, then least first, then newest first. */
-export function sortAfter(sort: Sort | undefined, name: SortName): Sort | undefined {
-  const now = sort ?? "-arrived";
-  if (now === `-${name}`) return name;
-  return name === "arrived" || now === name ? undefined : `-${name}`;
-}

@@ -1,8 +1,26 @@
-import { useRouter } from "@tanstack/react-router";
+import { type AnyRouter, useRouter } from "@tanstack/react-router";
 import { createContext, type ReactNode, useEffect, useMemo } from "react";
 import { copyText } from "@/charts/save";
-import { viewLink } from "@/share/link";
-import { type ShareSearch, withLook } from "@/share/share";
+import { live } from "@/live/live";
+import { fixed, known, type ShareSearch, withLook } from "@/share/share";
+
+type Validate = (search: Record<string, unknown>) => object;
+
+/**
+ * The full URL of the open page with all state that its routes keep in it.
+ *
+ * `focus` names a place on the page to scroll to; without it the link keeps that of the address.
+ */
+export function viewLink(router: AnyRouter, focus?: string): string {
+  const { location, matches } = router.state;
+  const validators = matches.flatMap(({ routeId }) => {
+    const validate: unknown = router.routesById[routeId]?.options.validateSearch;
+    return typeof validate === "function" ? [validate as Validate] : [];
+  });
+  const search = fixed(known(location.search as Record<string, unknown>, validators), live.serverNow() / 1000);
+  const { href } = router.buildLocation({ to: location.pathname, search: focus === undefined ? search : { ...search, focus } } as never);
+  return window.location.origin + href;
+}
 
 export type Sharing = {
   /** The looks of the charts of the page, which are part of its address. */
@@ -30,44 +48,35 @@ function isOnScreen(element: Element): boolean {
   return middle > 0 && middle < window.innerHeight;
 }
 
-/** Scroll to the place and highlight it, as soon as it is on the page; a key or a scroll ends this. */
+/** Scroll to the place and highlight it, as soon as it is on the page; a key or a scroll ends the scrolling. */
 function bring(focus: string): () => void {
   const began = performance.now();
   let foundAt: number | null = null;
   let marked: Element | null = null;
+  let isLeft = false;
+  const leave = () => {
+    isLeft = true;
+  };
   const end = () => {
     clearInterval(timer);
-    for (const event of LEAVES) window.removeEventListener(event, end);
+    marked?.removeAttribute("data-highlighted");
+    for (const event of LEAVES) window.removeEventListener(event, leave);
   };
-  const unmark = () => marked?.removeAttribute("data-highlighted");
   const timer = setInterval(() => {
-    const element = document.querySelector(`[data-target="${CSS.escape(focus)}"]`);
     const now = performance.now();
-    if (element) {
+    const element = document.querySelector(`[data-target="${CSS.escape(focus)}"]`);
+    if (element && element !== marked) {
+      marked?.removeAttribute("data-highlighted");
+      element.setAttribute("data-highlighted", "");
+      marked = element;
       foundAt ??= now;
-      if (marked !== element) {
-        unmark();
-        marked = element;
-        element.setAttribute("data-highlighted", "");
-        element.scrollIntoView({ block: "center" });
-      } else if (!isOnScreen(element)) element.scrollIntoView({ block: "center" });
     }
-    if (now - (foundAt ?? began) > (foundAt === null ? FOUND_WITHIN_MS : HELD_MS)) end();
+    const isHeld = foundAt !== null && now - foundAt < HELD_MS && !isLeft;
+    if (element && isHeld && !isOnScreen(element)) element.scrollIntoView({ block: "center" });
+    if (foundAt === null ? isLeft || now - began > FOUND_WITHIN_MS : now - foundAt > HIGHLIGHTED_MS) end();
   }, LOOK_MS);
-  for (const event of LEAVES) window.addEventListener(event, end, { passive: true });
-  const late = setTimeout(unmark, FOUND_WITHIN_MS + HIGHLIGHTED_MS);
-  const soon = setInterval(() => {
-    if (foundAt !== null && performance.now() - foundAt > HIGHLIGHTED_MS) {
-      unmark();
-      clearInterval(soon);
-    }
-  }, 1_000);
-  return () => {
-    end();
-    unmark();
-    clearTimeout(late);
-    clearInterval(soon);
-  };
+  for (const event of LEAVES) window.addEventListener(event, leave, { passive: true });
+  return end;
 }
 
 /** Links to places of the page inside, the place of the opened link, and the looks of charts. */

@@ -1,12 +1,12 @@
 /** The header of all pages. */
 
-import { ActionIcon, Button } from "@mantine/core";
+import { ActionIcon, Box, Button, Indicator, Space, VisuallyHidden } from "@mantine/core";
 import { useThrottledValue } from "@mantine/hooks";
 import { Link } from "@tanstack/react-router";
 import { Bell, Menu as MenuIcon, Search } from "lucide-react";
 import { useAlertSummary } from "@/api/alerts";
 import { useSession } from "@/api/session";
-import { countsText } from "@/components/chips";
+import { Chip, countsText } from "@/components/chips";
 import { Hint, KeyHint } from "@/components/inline";
 import { MenuButton, onDemand } from "@/components/onDemand";
 import { useOutage } from "@/components/panels";
@@ -42,23 +42,23 @@ export function AlertsBell() {
   const shown = open > MOST ? `${MOST}+` : `${open}`;
   return (
     <>
-      <Link
-        to="/alerts"
-        className={css.bell}
-        aria-label={open > 0 ? `${says}; ${shown} open` : says}
-        title={says}
-        data-open-alerts={summary && open}
-      >
-        <Bell size={18} strokeWidth={1.8} aria-hidden="true" />
-        {open > 0 && (
-          <span className={`${css.bellCount} tone-${tone}`} aria-hidden="true">
-            {shown}
-          </span>
-        )}
-      </Link>
-      <span className="unseen" role="status" aria-live="polite">
+      <Indicator label={shown} disabled={open === 0} color={tone} variant="light" size={18} offset={5}>
+        <ActionIcon
+          component={Link}
+          to="/alerts"
+          variant="subtle"
+          color="soft"
+          size="lg"
+          aria-label={open > 0 ? `${says}; ${shown} open` : says}
+          title={says}
+          data-open-alerts={summary && open}
+        >
+          <Bell size={18} strokeWidth={1.8} aria-hidden="true" />
+        </ActionIcon>
+      </Indicator>
+      <VisuallyHidden role="status" aria-live="polite">
         {errors > 0 ? says : ""}
-      </span>
+      </VisuallyHidden>
     </>
   );
 }
@@ -94,23 +94,22 @@ export function LiveIndicator() {
   return (
     <>
       <Hint label={look.meaning}>
-        <button
+        <Chip
+          component="button"
           type="button"
-          className={`chip chip-button tone-${look.tone}`}
+          tone={look.tone}
+          sign={look.sign}
           aria-pressed={isHeld}
           aria-keyshortcuts="l"
           data-live={status.mode}
           onClick={toggle}
         >
-          <span className="chip-sign" aria-hidden="true">
-            {look.sign}
-          </span>
           {look.text}
-        </button>
+        </Chip>
       </Hint>
-      <span className="unseen" role="status" aria-live="polite">
+      <VisuallyHidden role="status" aria-live="polite">
         {spoken}
-      </span>
+      </VisuallyHidden>
     </>
   );
 }
@@ -128,26 +127,26 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
       <MenuButton
         menu={PlacesMenu}
         target={
-          <ActionIcon variant="default" size="lg" className="narrow-only" aria-label="Pages">
+          <ActionIcon variant="default" size="lg" hiddenFrom="sm" aria-label="Pages">
             <MenuIcon size={18} aria-hidden="true" />
           </ActionIcon>
         }
       />
       <Link to="/runs" className={css.brand} aria-label="Rolldeck, runs">
         <Mark size={22} />
-        <span className="wide-only">Rolldeck</span>
+        <Box visibleFrom="sm">Rolldeck</Box>
       </Link>
-      <span className="spacer" />
+      <Space flex={1} />
       <Button
         variant="default"
         size="compact-md"
-        className="soft"
+        c="soft"
         aria-label={`Search or command… ${PALETTE_KEYS}`}
         aria-keyshortcuts="Control+K Meta+K"
         onClick={onPalette}
       >
         <Search size={16} aria-hidden="true" />
-        <span className="wide-only">&nbsp;Search or command…&nbsp;</span> <KeyHint>{PALETTE_KEYS}</KeyHint>
+        <Box visibleFrom="sm">&nbsp;Search or command…&nbsp;</Box> <KeyHint>{PALETTE_KEYS}</KeyHint>
       </Button>
       <AlertsBell />
       <LiveIndicator />

@@ -43,11 +43,10 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["j", "k"], "Next or previous group"],
       [["[", "]"], "Previous or next sequence, or fragment of the slot"],
       [["c"], "Change the token colours"],
-      [["n"], "Next surprising token or end of an episode; p for the previous one"],
+      [["n"], "Next surprising token; p for the previous one"],
       [["x"], "Export the group"],
       [["Esc"], "Back to the list"],
       [["t"], "Edit the tags of the group"],
-      [["m"], "Edit the note of the group"],
     ],
   },
 ];

@@ -69,7 +69,6 @@ it.each([
   ["/runs/pole/groups/abc", "Group unavailable"],
   ["/runs/pole/fragments/1.5", "Fragment unavailable"],
   ["/runs/pole/curriculum", "This run has no lessons"],
-  ["/runs/pole/evaluations?lesson=x", "This run has no lessons"],
   ["/alerts?alert=zero", "Alerts"],
   ["/compare?runs=,,&from=a", "No runs selected"],
 ])("shows a page with one heading at the broken address %s", async (place, words) => {

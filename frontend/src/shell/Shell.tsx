@@ -1,10 +1,10 @@
 /** The frame of every page. */
 
-import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { Alert, Box, Container, Divider, NavLink, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useRouterState, useSearch } from "@tanstack/react-router";
-import { BookOpen, ScrollText } from "lucide-react";
-import { Fragment, useEffect, useRef, useState } from "react";
+import { BookOpen, type LucideIcon, ScrollText } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery, useSession } from "@/api/session";
 import { Moment, useNow } from "@/components/inline";
@@ -29,14 +29,14 @@ export function Notice() {
   const now = useNow();
   if (!notice || (notice.until && Date.parse(notice.until) <= now)) return null;
   return (
-    <p className={css.notice} role="status" data-notice>
-      <span aria-hidden="true">▲</span> <span className="anywhere">{visible(notice.text)}</span>{" "}
+    <Alert color="held" icon="▲" mb="md" role="status" data-notice>
+      {visible(notice.text)}{" "}
       {notice.until && (
         <>
           until <Moment at={notice.until} />
         </>
       )}
-    </p>
+    </Alert>
   );
 }
 
@@ -48,35 +48,47 @@ function isWithin(path: string, place: MainPage): boolean {
   return below(place.to) && !MAIN_PAGES.some(({ to }) => to.length > place.to.length && below(to));
 }
 
+type PlaceProps = { label: string; icon: LucideIcon; active?: boolean; to?: MainPage["to"]; href?: string };
+
+/** A link of the rail; an icon in narrow windows. */
+function Place({ label, icon: Icon, active, ...address }: PlaceProps) {
+  return (
+    <NavLink
+      {...(address.to ? { component: Link, activeOptions: { exact: true } } : {})}
+      {...address}
+      {...{
+        active,
+        label,
+        title: label,
+        "aria-label": label,
+        color: "quiet",
+        c: active ? "var(--ink)" : "soft",
+        fw: active ? 600 : undefined,
+        py: 6,
+        px: "sm",
+        bdrs: "md",
+        noWrap: true,
+      }}
+      leftSection={<Icon size={17} strokeWidth={1.8} aria-hidden="true" />}
+    />
+  );
+}
+
 /** The main navigation. */
 export function Rail() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   const isAdmin = useSession()?.role === "admin";
+  const links = (pages: MainPage[]) =>
+    pages.map(({ to, label, icon, ...page }) => (
+      <Place key={to} {...{ to, label, icon }} active={isWithin(path, { to, label, icon, ...page })} />
+    ));
   return (
     <nav className={css.rail} aria-label="Main">
-      {MAIN_PAGES.map((place, index) => (
-        <Fragment key={place.to}>
-          {place.isAdmin && !MAIN_PAGES[index - 1]?.isAdmin && (
-            <>
-              <a href={addressOfGuide("README")} className={css.railLink} title="Guide">
-                <BookOpen size={17} strokeWidth={1.8} aria-hidden="true" />
-                <span>Guide</span>
-              </a>
-              <p className={css.railHeading}>Admin</p>
-            </>
-          )}
-          <Link to={place.to} className={css.railLink} data-within={isWithin(path, place) || undefined} title={place.label}>
-            <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
-            <span>{place.label}</span>
-          </Link>
-        </Fragment>
-      ))}
-      {isAdmin && (
-        <a href={AUDIT_PAGE} className={css.railLink} title="Audit">
-          <ScrollText size={17} strokeWidth={1.8} aria-hidden="true" />
-          <span>Audit</span>
-        </a>
-      )}
+      {links(MAIN_PAGES.filter((page) => !page.isAdmin))}
+      <Place href={addressOfGuide("README")} label="Guide" icon={BookOpen} />
+      <Divider my="sm" label={<Box visibleFrom="lg">Admin</Box>} labelPosition="left" />
+      {links(MAIN_PAGES.filter((page) => page.isAdmin))}
+      {isAdmin && <Place href={AUDIT_PAGE} label="Audit" icon={ScrollText} />}
     </nav>
   );
 }
@@ -100,6 +112,8 @@ function useFreshAfterAbsence(): void {
     }
   }, [mode, queries]);
 }
+
+const PAGE = { size: 1560, w: "100%", px: { base: "sm", sm: "lg" }, pt: { base: "md", sm: "lg" }, pb: 64 };
 
 /** The frame of every page: session, header and keyboard shortcuts. */
 export function Shell() {
@@ -154,21 +168,21 @@ export function Shell() {
 
   if (session.isError) {
     return (
-      <main className="page" id="main">
+      <Container {...PAGE} component="main" id="main">
         <ErrorState
           title="The server does not respond"
           error={session.error}
           next={<a href={addressOfGuide("operate/troubleshooting")}>Troubleshooting</a>}
           onRetry={() => void session.refetch()}
         />
-      </main>
+      </Container>
     );
   }
   if (!authenticated) return null;
   return (
     <>
       <BrowserTab />
-      <a href="#main" className="skip">
+      <a href="#main" className={css.skip}>
         Skip to content
       </a>
       <Guarded>
@@ -178,14 +192,14 @@ export function Shell() {
         <Guarded>
           <Rail />
         </Guarded>
-        <main className="page" id="main">
+        <Container {...PAGE} component="main" id="main">
           <Guarded>
             <Notice />
           </Guarded>
           <Sharing opened={opened}>
             <Outlet />
           </Sharing>
-        </main>
+        </Container>
       </div>
       <Guarded>
         {palette.isOpen && (

@@ -67,7 +67,7 @@ const CONTROLS = "a, button, input, label, select, summary, textarea, [role=butt
 /** A click on a row opens it, as its link does; controls in it and selected text keep their meaning. */
 export function openRow(event: MouseEvent): void {
   const target = event.target as Element;
-  const row = target.closest("tr.opens");
+  const row = target.closest("tr[data-opens]");
   if (!row || event.defaultPrevented || target.closest(CONTROLS) || window.getSelection()?.toString()) return;
   const { ctrlKey, metaKey, shiftKey } = event;
   const click = new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey, metaKey, shiftKey });

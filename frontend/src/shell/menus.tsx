@@ -1,6 +1,6 @@
 /** The menus of the header. */
 
-import { Menu, useMantineColorScheme } from "@mantine/core";
+import { Menu, Text, useMantineColorScheme } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { BookOpen } from "lucide-react";
 import { useSession, useSignOut } from "@/api/session";
@@ -46,7 +46,14 @@ export function UserMenu({ target, onHelp }: MenuOf & { onHelp: () => void }) {
       <Menu.Item component="a" href="/docs">
         API reference
       </Menu.Item>
-      <Menu.Item onClick={onHelp} rightSection={<span className="faint">?</span>}>
+      <Menu.Item
+        onClick={onHelp}
+        rightSection={
+          <Text span inherit c="dimmed">
+            ?
+          </Text>
+        }
+      >
         Keyboard shortcuts
       </Menu.Item>
       <Menu.Divider />

@@ -23,6 +23,7 @@ export const presets: Record<string, Record<string, unknown>> = Object.fromEntri
 export function savedPreset(name: string, config: Record<string, unknown>): SavedPreset {
   const now = new Date().toISOString();
   return {
+    uid: "preset_000000000000000000000000",
     name,
     description: "",
     access: "shared",

@@ -1,6 +1,6 @@
 /** The theme: type, spacing and colours; components use roles, never raw colours. */
 
-import { createTheme, type MantineColorsTuple } from "@mantine/core";
+import { createTheme, defaultVariantColorsResolver, type MantineColorsTuple, type VariantColorsResolver } from "@mantine/core";
 
 const brand: MantineColorsTuple = [
   "#eef1ff",
@@ -29,13 +29,30 @@ const dark: MantineColorsTuple = [
   "#0a0d12",
 ];
 
+/** A role of `roles.css` as a colour of Mantine: text, chips and buttons take `c="held"` or `color="bad"`. */
+const role = (name: string) => Array(10).fill(`var(--${name})`) as unknown as MantineColorsTuple;
+const TONES = ["good", "busy", "held", "bad", "quiet"];
+/** Chips have soft grounds of their own, which reach the contrast of text in both themes. */
+const variantColorResolver: VariantColorsResolver = (input) => {
+  const { color = "", variant } = input;
+  if (variant !== "light" || !TONES.includes(color)) return defaultVariantColorsResolver(input);
+  return { background: `var(--${color}-soft)`, hover: `var(--${color}-soft)`, color: `var(--${color})`, border: "0" };
+};
+const bold = "var(--mantine-font-weight-bold)";
+const dialog = {
+  title: { fontSize: "var(--mantine-font-size-lg)", fontWeight: bold, lineHeight: 1.35, overflowWrap: "anywhere" },
+} as const;
+
 // Descriptions below the input, so that inputs of a row align.
 const below = { inputWrapperOrder: ["label", "input", "error", "description"] };
 
 export const theme = createTheme({
   primaryColor: "brand",
   primaryShade: { light: 6, dark: 6 },
-  colors: { brand, dark },
+  colors: { brand, dark, soft: role("ink-soft"), ...Object.fromEntries(TONES.map((tone) => [tone, role(tone)])) },
+  variantColorResolver,
+  // The rail and wide columns go below 641 px.
+  breakpoints: { xs: "30em", sm: "40.0625em", md: "62.5em", lg: "73.8em", xl: "90em" },
   fontFamily: "Inter, 'Inter as Arial', 'Inter as DejaVu', system-ui, sans-serif",
   fontFamilyMonospace: "ui-monospace, SFMono-Regular, 'Cascadia Code', Menlo, 'DejaVu Sans Mono', monospace",
   // 12, 13, 14, 16 and 22 px; 400, 500 and 600; 4, 8 and 999 px. Style sheets use only these tokens.
@@ -64,6 +81,21 @@ export const theme = createTheme({
     Menu: { defaultProps: { withInitialFocusPlaceholder: false } },
     Tooltip: { defaultProps: { openDelay: 200, multiline: true, maw: 340, withArrow: true } },
     Button: { defaultProps: { size: "sm" } },
-    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.5 } } },
+    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.5 } }, styles: dialog },
+    Drawer: { styles: dialog },
+    Paper: { defaultProps: { withBorder: true }, styles: { root: { "--paper-border-color": "var(--line)", minWidth: 0 } } },
+    Badge: {
+      defaultProps: { component: "span", variant: "light", color: "quiet", size: "sm", radius: "sm", tt: "none", fw: 400 },
+      styles: {
+        root: {
+          fontSize: "var(--mantine-font-size-xs)",
+          letterSpacing: 0,
+          height: "auto",
+          minHeight: "var(--badge-height)",
+          overflow: "visible",
+        },
+        label: { overflow: "visible", whiteSpace: "normal", overflowWrap: "break-word" },
+      },
+    },
   },
 });

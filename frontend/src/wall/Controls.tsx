@@ -1,17 +1,16 @@
 /** The controls and the legend of a wall. */
 
-import { ActionIcon, Button, SegmentedControl, Slider, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Box, Button, Group, SegmentedControl, Slider, TagsInput, Text } from "@mantine/core";
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { Link } from "@tanstack/react-router";
-import { Focus, X } from "lucide-react";
+import { X } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
-import type { MetricAxis, RunStatus } from "@/api/types";
-import { lineStyleAt, Swatch, styleText } from "@/charts/lineStyles";
+import type { MetricAxis } from "@/api/types";
+import { LegendEntry } from "@/charts/Chart";
+import { lineStyleAt } from "@/charts/lineStyles";
 import type { Controlled } from "@/charts/model";
-import { isolated, toggled } from "@/charts/names";
 import { visible } from "@/format";
-import { lookOf } from "@/theme/chips";
-import { PANELS_AT_MOST, problemOf, sourceOf } from "@/wall/panels";
+import { PANELS_AT_MOST } from "@/wall/panels";
 import { UNPICKED, UNZOOMED, type View } from "@/wall/view";
 import css from "./wall.module.css";
 
@@ -30,8 +29,10 @@ export function Smoothing({ value, onChange }: Props) {
   const [shown, setShown] = useState(value);
   useEffect(() => setShown(value), [value]);
   return (
-    <div className="chart-smoothing">
-      <Text size="xs">Smoothing {shown > 0 ? shown : "off"}</Text>
+    <Box w="9rem" pb={6}>
+      <Text size="xs" mb="xs">
+        Smoothing {shown > 0 ? shown : "off"}
+      </Text>
       <Slider
         size="sm"
         min={0}
@@ -43,7 +44,7 @@ export function Smoothing({ value, onChange }: Props) {
         onChange={setShown}
         onChangeEnd={onChange}
       />
-    </div>
+    </Box>
   );
 }
 
@@ -52,7 +53,7 @@ export function Controls({ aside, children }: { aside: ReactNode; children: Reac
   const isNarrow = useMediaQuery("(max-width: 640px)", false, { getInitialValueInEffect: false });
   const [isOpen, { toggle }] = useDisclosure();
   return (
-    <div className={css.controls}>
+    <Group align="end" gap="sm" mb="sm">
       {isNarrow && (
         <Button size="xs" variant="default" aria-expanded={isOpen} onClick={toggle}>
           Panels and axes
@@ -60,48 +61,48 @@ export function Controls({ aside, children }: { aside: ReactNode; children: Reac
       )}
       {(!isNarrow || isOpen) && children}
       {aside}
-    </div>
+    </Group>
   );
 }
 
-/** Add a panel of all metrics that match a regular expression, of an expression of metrics, or of one metric. */
-export function NewPanel({ charts, onAdd }: { charts: readonly string[]; onAdd: (text: string) => void }) {
-  const [text, setText] = useState("");
-  const problem = problemOf(sourceOf(text));
-  const isFull = charts.length >= PANELS_AT_MOST;
-  const add = () => {
-    if (!text || problem || isFull) return;
-    onAdd(text);
-    setText("");
-  };
+const NAMES_LISTED = 100;
+
+type PickerProps = {
+  /** Metrics to choose from. */
+  names: readonly string[];
+  chosen: readonly string[];
+  onChange: (texts: string[] | undefined) => void;
+  /** A remark on a metric in the list. */
+  noteOf?: (name: string) => string;
+};
+
+/** The chosen panels: metrics, `/regex/` for all metrics that match, and `= expression`. */
+export function PanelPicker({ names, chosen, onChange, noteOf }: PickerProps) {
   return (
-    <form
-      className={css.newPanel}
-      onSubmit={(event) => {
-        event.preventDefault();
-        add();
+    <TagsInput
+      {...{
+        flex: chosen.length > 0 ? "1 1 100%" : "1 1 14rem",
+        size: "xs",
+        label: "Panels",
+        clearable: true,
+        splitChars: [],
+        acceptValueOnBlur: false,
       }}
-    >
-      <TextInput
-        size="xs"
-        label="Panel"
-        placeholder="/regex/ or = a / b"
-        maxLength={200}
-        spellCheck={false}
-        value={text}
-        error={text ? problem : undefined}
-        onChange={(event) => setText(event.currentTarget.value)}
-      />
-      <Button
-        type="submit"
-        size="xs"
-        variant="default"
-        disabled={!text || problem !== null || isFull}
-        title={isFull ? `At most ${PANELS_AT_MOST}` : undefined}
-      >
-        Add
-      </Button>
-    </form>
+      placeholder="metric, /regex/ or = a / b"
+      clearButtonProps={{ "aria-label": "Reset to the default panels" }}
+      maxTags={PANELS_AT_MOST}
+      limit={NAMES_LISTED}
+      maxDropdownHeight={320}
+      data={[...names]}
+      value={[...chosen]}
+      renderOption={({ option }) => (
+        <Group justify="space-between" flex={1} wrap="nowrap">
+          <span className="anywhere">{visible(option.value)}</span>
+          <span className="faint tiny nowrap">{noteOf?.(option.value)}</span>
+        </Group>
+      )}
+      onChange={(texts) => onChange(texts.length > 0 ? texts : undefined)}
+    />
   );
 }
 
@@ -152,22 +153,17 @@ export function AxisControls({ view, axis, usual, axes, amount, title, change, o
 
 type Entry = {
   name: string;
-  status?: RunStatus;
   /** Why the run is not shown. */
   problem?: string;
-  /** Whether the run is that of the page, which cannot be removed. */
-  isFixed?: boolean;
 };
 type RunLegendProps = { runs: readonly Entry[]; hidden: Controlled<readonly string[]>; onRemove: (run: string) => void };
 
 /** The one legend of a wall: each run with its style; a click hides or shows its lines in all charts. */
 export function RunLegend({ runs, hidden, onRemove }: RunLegendProps) {
-  const names = runs.filter(({ problem }) => !problem).map(({ name }) => name);
-  const isAlone = (name: string) => names.length > 1 && isolated(names, hidden.value, name).length === 0;
-  const icon = { size: 24, radius: "xl", variant: "subtle", color: "gray" } as const;
+  const entries = runs.flatMap(({ name, problem }) => (problem ? [] : [name]));
   return (
     <ul className={css.legend} aria-label="Compared runs">
-      {runs.map(({ name, status, problem, isFixed }, i) => (
+      {runs.map(({ name, problem }, i) => (
         <li key={name} data-run={name}>
           {problem ? (
             <span className="bad small anywhere">
@@ -175,43 +171,15 @@ export function RunLegend({ runs, hidden, onRemove }: RunLegendProps) {
             </span>
           ) : (
             <>
-              <button
-                type="button"
-                className="chart-entry"
-                aria-pressed={!hidden.value.includes(name)}
-                aria-label={`Show ${name}`}
-                title={`${styleText(lineStyleAt(i))}. Click to hide or show.`}
-                onClick={() => hidden.change(toggled(hidden.value, name))}
-              >
-                <Swatch look={lineStyleAt(i)} />
-              </button>
+              <LegendEntry look={lineStyleAt(i)} entry={name} entries={entries} hidden={hidden} aria-label={`Show ${name}`} />
               <Link to="/runs/$name" params={{ name }} data-hidden={hidden.value.includes(name) || undefined}>
                 {name}
               </Link>
-              {status && (
-                <span className={`tone-${lookOf(status).tone} ${css.state}`} title={`${status}. ${lookOf(status).meaning}`}>
-                  <span aria-hidden="true">{lookOf(status).sign}</span>
-                  <span className="unseen">{status}</span>
-                </span>
-              )}
-              {names.length > 1 && (
-                <ActionIcon
-                  {...icon}
-                  aria-label={`Show only ${name}`}
-                  aria-pressed={isAlone(name)}
-                  title={isAlone(name) ? "Show all runs" : "Show this run alone"}
-                  onClick={() => hidden.change(isolated(names, hidden.value, name))}
-                >
-                  <Focus size={13} aria-hidden="true" />
-                </ActionIcon>
-              )}
             </>
           )}
-          {!isFixed && (
-            <ActionIcon {...icon} aria-label={`Remove ${name}`} onClick={() => onRemove(name)}>
-              <X size={13} aria-hidden="true" />
-            </ActionIcon>
-          )}
+          <ActionIcon size={24} radius="xl" variant="subtle" color="gray" aria-label={`Remove ${name}`} onClick={() => onRemove(name)}>
+            <X size={13} aria-hidden="true" />
+          </ActionIcon>
         </li>
       ))}
     </ul>

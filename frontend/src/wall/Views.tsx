@@ -1,12 +1,11 @@
 /** Saved views. */
 
-import { Button, Menu, Select, TextInput } from "@mantine/core";
+import { Button, Menu, Switch, TextInput } from "@mantine/core";
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { api, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import { useMayOperate } from "@/api/session";
-import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/Dialog";
 import { visible } from "@/format";
 import type { ShareSearch } from "@/share/share";
@@ -45,11 +44,10 @@ export function useDeleteView() {
 
 type Share = SavedView["share"];
 const WHOSE: Record<Share, string> = { mine: "yours", run: "one run", tag: "tag", all: "everyone" };
-
 type Search = View & ShareSearch;
 type Props = {
   /** The run of the page; absent for a comparison. */
-  run?: Pick<RunDetail, "name" | "tags">;
+  run?: string;
   search: Search;
   apply: (more: Search) => void;
 };
@@ -59,20 +57,13 @@ const isSame = (search: Search, saved: SavedSearch): boolean => {
   return sorted(savedOf(search)) === sorted(savedOf(replacing({}, saved)));
 };
 
-function SaveView({ run, search, apply, onClose }: Props & { onClose: () => void }) {
+function SaveView({ search, apply, onClose }: Props & { onClose: () => void }) {
   const save = useSaveView();
   const mayOperate = useMayOperate();
   const [name, setName] = useState("");
-  const [share, setShare] = useState("mine");
-  const ofRun = run ? [{ value: "run", label: "Everyone, this run" }] : [];
-  const ofTags = (run?.tags ?? []).map((tag) => ({ value: `tag:${tag}`, label: `Everyone, runs tagged ${tag}` }));
-  const shares = [
-    { value: "mine", label: "Private, all runs" },
-    ...(mayOperate ? [...ofRun, ...ofTags, { value: "all", label: "Everyone, all runs" }] : []),
-  ];
+  const [isShared, setShared] = useState(false);
   const send = (reason: string) => {
-    const tag = share.startsWith("tag:") ? share.slice(4) : "";
-    const scope = { share: (tag ? "tag" : share) as Share, tag, run: share === "run" ? (run?.name ?? "") : "" };
+    const scope = { share: isShared ? "all" : "mine", run: "", tag: "" } as const;
     const onSuccess = ({ id }: SavedView) => {
       apply({ view: id });
       onClose();
@@ -98,7 +89,9 @@ function SaveView({ run, search, apply, onClose }: Props & { onClose: () => void
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
       />
-      <Select mt="sm" label="Share with" allowDeselect={false} data={shares} value={share} onChange={(value) => value && setShare(value)} />
+      {mayOperate && (
+        <Switch mt="sm" label="Share with everyone" checked={isShared} onChange={(event) => setShared(event.currentTarget.checked)} />
+      )}
     </ReasonDialog>
   );
 }
@@ -125,7 +118,7 @@ function DeleteView({ view, onClose, onDeleted }: { view: SavedView; onClose: ()
 
 /** Saved views: the user's own and shared ones. */
 export function Views({ run, search, apply }: Props) {
-  const { data: views = [] } = useQuery(viewsQuery(run?.name));
+  const { data: views = [] } = useQuery(viewsQuery(run));
   const save = useSaveView();
   const [doing, setDoing] = useState<"save" | "delete" | null>(null);
   const chosen = views.find(({ id }) => id === search.view);
@@ -172,7 +165,7 @@ export function Views({ run, search, apply }: Props) {
           )}
         </Menu.Dropdown>
       </Menu>
-      {doing === "save" && <SaveView run={run} search={search} apply={apply} onClose={() => setDoing(null)} />}
+      {doing === "save" && <SaveView search={search} apply={apply} onClose={() => setDoing(null)} />}
       {doing === "delete" && chosen && (
         <DeleteView
           view={chosen}

@@ -1,9 +1,8 @@
 /** Panels of one to many runs. */
 
-import { ActionIcon } from "@mantine/core";
+import { Group, Paper } from "@mantine/core";
 import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Pin, X } from "lucide-react";
 import { memo, type ReactNode, useContext, useDeferredValue, useMemo } from "react";
 import { type LinesView, linesQuery, metricNamesQuery, type Span, useMetricsRefresh } from "@/api/metrics";
 import type { MetricLine } from "@/api/types";
@@ -12,7 +11,7 @@ import { bucketSheet, gapsOf, widthOf } from "@/charts/lines";
 import { lookOf } from "@/charts/look";
 import type { Controlled, Mark, Range } from "@/charts/model";
 import { sheetOf } from "@/charts/sheet";
-import { ErrorState, Guarded } from "@/components/panels";
+import { type Columns, ErrorState, Guarded, PanelHead } from "@/components/panels";
 import { count, counted, number, visible } from "@/format";
 import { useAlertWhen } from "@/rules/useAlertWhen";
 import { SharingContext } from "@/share/focus";
@@ -44,9 +43,6 @@ type Props = {
   view: WallView;
   /** Names that are requested together with those of other panels; defaults to its own. */
   names?: readonly string[];
-  /** Whether the address names the panel; undefined where panels cannot be chosen. */
-  isChosen?: boolean;
-  onToggle?: (key: string) => void;
   /** The first line's quantity elsewhere on the page, shown in place of its newest sample; null if it is unknown. */
   current?: number | null;
 };
@@ -76,37 +72,18 @@ function matchesText(shown: number, total: number): string {
   return total > shown ? `first ${number(shown)} of ${number(total)} matching metrics` : counted(total, "metric matches", "metrics match");
 }
 
-function Head({ spec, isChosen, onToggle, children }: Pick<Props, "spec" | "isChosen" | "onToggle"> & { children?: ReactNode }) {
-  const { key, title, note, source } = spec;
-  const isMetric = source.kind === "metric";
+function Head({ spec: { title, note }, children }: Pick<Props, "spec"> & { children?: ReactNode }) {
   return (
-    <div className="panel-head">
-      <h2>{title}</h2>
-      {note && <span className="note">{note}</span>}
-      {onToggle && (
-        <ActionIcon
-          className={css.pin}
-          size={22}
-          variant="subtle"
-          color="gray"
-          aria-label={`${isMetric ? "Pin" : "Remove panel"} ${visible(key)}`}
-          aria-pressed={isMetric ? isChosen : undefined}
-          title={isMetric ? (isChosen ? "Pinned to the top; click to unpin" : "Pin to the top") : undefined}
-          onClick={() => onToggle(key)}
-        >
-          {isMetric ? <Pin size={14} aria-hidden="true" /> : <X size={14} aria-hidden="true" />}
-        </ActionIcon>
-      )}
-      <span className="spacer" />
+    <PanelHead title={title} note={note}>
       {children}
-    </div>
+    </PanelHead>
   );
 }
 
 type BodyProps = Props & { target: string };
 
 /** The chart of a panel: mounted only while on screen. */
-function Body({ spec, view, names: together, target, current, ...choice }: BodyProps) {
+function Body({ spec, view, names: together, target, current }: BodyProps) {
   const { runs, axis, span, points, xLabel, groups, hidden, marks, onPick } = view;
   const { source, height = HEIGHT } = spec;
   const { look } = useChartLook(target);
@@ -128,7 +105,7 @@ function Body({ spec, view, names: together, target, current, ...choice }: BodyP
   if (error && !data) {
     return (
       <>
-        <Head spec={spec} {...choice} />
+        <Head spec={spec} />
         <div className={css.body}>
           <ErrorState title="Chart unavailable" error={error} onRetry={() => void refetch()} />
         </div>
@@ -142,7 +119,7 @@ function Body({ spec, view, names: together, target, current, ...choice }: BodyP
   };
   const isPreset = source.kind === "preset";
   const isShared = runs.length > 1 && source.kind !== "regex";
-  const isWaiting = data === undefined && (own.names.length === 0 ? own.isPending : isPending);
+  const isWaiting = data === undefined ? (own.names.length === 0 ? own.isPending : isPending) : lines !== data;
   const absence = source.kind === "regex" && own.total === 0 ? "No matching metrics." : (spec.empty ?? "No samples in this range.");
   const xName = look.x ? visible(look.x) : xLabel;
   const { x, lines: drawn, band, found, absent } = drawing;
@@ -151,7 +128,7 @@ function Body({ spec, view, names: together, target, current, ...choice }: BodyP
   const sheet = groups ? (range: Range) => sheetOf({ x, xLabel: xName, lines: drawn }, range) : ofBuckets;
   return (
     <>
-      <Head spec={spec} {...choice}>
+      <Head spec={spec}>
         {runs.length === 1 && source.kind !== "regex" && !spec.hasEqualCurves && x.length > 0 && (
           <Newest spec={spec} value={current === undefined ? drawing.newest : current} isCurrent={current !== undefined} />
         )}
@@ -180,9 +157,9 @@ function Body({ spec, view, names: together, target, current, ...choice }: BodyP
           empty={isWaiting ? "Loading…" : absence}
           sheet={sheet}
         />
-        {!isPreset && <Foot view={view} found={found} absent={data ? absent : []} hasBand={band !== undefined} />}
+        {!isPreset && <Foot view={view} found={found} absent={isWaiting ? [] : absent} hasBand={band !== undefined} />}
         {source.kind === "regex" && (
-          <p className={`tiny soft ${css.foot}`} data-matched={own.total}>
+          <p className="tiny soft" data-matched={own.total}>
             {matchesText(own.names.length, own.total)}
           </p>
         )}
@@ -210,7 +187,7 @@ function Foot({ view, found, absent, hasBand }: { view: WallView; found: MetricL
   const gaps = gapsOf(found);
   const bucket = found.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   return (
-    <p className={`tiny soft ${css.foot}`}>
+    <Group gap="0.2rem 1.1rem" mih="1.4rem" pt={4} className="tiny soft anywhere">
       {found.length > 0 && (
         <span data-bucket={bucket}>
           {widthOf(found, unitOf(view))}
@@ -223,7 +200,7 @@ function Foot({ view, found, absent, hasBand }: { view: WallView; found: MetricL
           {view.span ? "no samples in this range:" : "not recorded by"} {visible(absent.join(", "))}
         </span>
       )}
-    </p>
+    </Group>
   );
 }
 
@@ -237,14 +214,15 @@ function heightOf({ source, height = HEIGHT }: PanelSpec, { groups }: WallView):
 /** One panel of a wall: a chart of one to many runs, loaded and drawn only while on screen. */
 export const Panel = memo(function Panel(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
-  const { spec, view, isChosen, onToggle } = props;
-  const { key, title, source, className = "" } = spec;
+  const { spec, view } = props;
+  const { key, title, source, columns } = spec;
   const target = chartTarget(key);
   const problem = useMemo(() => problemOf(source), [source]);
   return (
-    <section
+    <Paper
       ref={ref}
-      className={`panel ${className}`}
+      data-columns={columns}
+      component="section"
       aria-label={source.kind === "preset" ? title : visible(key)}
       data-panel={key}
       data-target={target}
@@ -253,13 +231,13 @@ export const Panel = memo(function Panel(props: Props) {
         <Body {...props} target={target} />
       ) : (
         <>
-          <Head spec={spec} isChosen={isChosen} onToggle={onToggle} />
+          <Head spec={spec} />
           <div className={css.body} style={{ minHeight: heightOf(spec, view) }}>
             {problem && <p className="small bad">{problem}</p>}
           </div>
         </>
       )}
-    </section>
+    </Paper>
   );
 });
 
@@ -269,9 +247,7 @@ type WallProps = {
   /** Names that all presets are requested with; defaults to theirs. */
   together?: readonly string[];
   className?: string;
-  /** Keys of the panels that the address names; absent where panels cannot be chosen. */
-  chosen?: readonly string[];
-  onToggle?: (key: string) => void;
+  columns?: Columns;
   /** Current values of the page by the key of a panel. */
   current?: Record<string, number | null | undefined>;
 };
@@ -283,26 +259,18 @@ function Refresh({ runs, isLive }: Pick<WallView, "runs" | "isLive">) {
 }
 
 /** Panels of one to many runs with a common axis, range and legend; each fails alone. */
-export function Wall({ panels, view, together, className = css.wall, chosen, onToggle, current }: WallProps) {
+export function Wall({ panels, view, together, className = css.wall, columns, current }: WallProps) {
   const looks = useContext(SharingContext)?.looks;
   const requests = useMemo(() => {
     const alone = new Set(panels.flatMap(({ key }) => (lookOf(looks?.[key]).x === undefined ? [] : [key])));
     return requestsOf(panels, { runs: view.runs.length, alone, together });
   }, [panels, view.runs.length, together, looks]);
   return (
-    <div className={className}>
+    <div className={className} data-columns={columns}>
       <Refresh runs={view.runs} isLive={view.isLive} />
       <Guarded>
         {panels.map((spec) => (
-          <Panel
-            key={spec.key}
-            spec={spec}
-            view={view}
-            names={requests.get(spec.key)}
-            isChosen={chosen?.includes(spec.key)}
-            onToggle={onToggle}
-            current={current?.[spec.key]}
-          />
+          <Panel key={spec.key} spec={spec} view={view} names={requests.get(spec.key)} current={current?.[spec.key]} />
         ))}
       </Guarded>
     </div>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { LINES_AT_MOST, matched, namesOf, panelOf, problemOf, requestsOf, sourceOf } from "./panels";
+import { branchesOf, LINES_AT_MOST, matched, namesOf, panelOf, problemOf, requestsOf, sourceOf, withWords } from "./panels";
 import { presetsOf } from "./presets";
 
 const alone = new Set<string>();
@@ -42,4 +42,14 @@ it("requests the presets of one run together, in at most 50 names, the limit of 
   expect(requests.size).toBe(1);
   expect([...requests][0]?.length).toBeLessThanOrEqual(50);
   expect(new Set(requestsOf(panels, { runs: 5, alone }).values()).size).toBe(8);
+});
+
+it("finds names that contain all words, and the branches that several names have", () => {
+  const names = ["layer/1/norm", "layer/1/weight", "layer/2/norm", "loss", "train.kl"];
+  expect(withWords(names, "NORM 1")).toEqual(["layer/1/norm"]);
+  expect(withWords(names, " ")).toBe(names);
+  expect([...branchesOf(names)]).toEqual([
+    ["layer/", 3],
+    ["layer/1/", 2],
+  ]);
 });

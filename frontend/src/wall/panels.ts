@@ -2,6 +2,7 @@
 
 import { parsed } from "@/charts/expression";
 import type { Line } from "@/charts/model";
+import type { Columns } from "@/components/panels";
 import { visible } from "@/format";
 import { whyEndless } from "@/forms/expressions";
 
@@ -47,7 +48,8 @@ export type PanelSpec = {
   empty?: string;
   /** Height of the chart in px. */
   height?: number;
-  className?: string;
+  /** Columns of the grid of twelve. */
+  columns?: Columns;
 };
 
 /** Prefix of the built-in metrics. */
@@ -78,6 +80,23 @@ export function namesOf(source: Source): string[] {
   const { curves, band, gapsAt, prefix = OWN } = source;
   const names = [...curves.map(({ name }) => name), ...(band ? [band.low, band.high] : []), ...(gapsAt ? [gapsAt] : [])];
   return names.map((name) => prefix + name);
+}
+
+/** Names that contain every word, case-insensitive. */
+export function withWords(names: readonly string[], words: string): readonly string[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return wanted.length === 0 ? names : names.filter((name) => wanted.every((word) => name.toLowerCase().includes(word)));
+}
+
+/** The beginnings of names, up to a slash or a dot, that several names have; with their number. */
+export function branchesOf(names: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const name of names)
+    for (const { index } of name.matchAll(/[/.]/g)) {
+      const branch = name.slice(0, index + 1);
+      counts.set(branch, (counts.get(branch) ?? 0) + 1);
+    }
+  return new Map([...counts].filter(([, count]) => count > 1));
 }
 
 /** Lines of one panel. */

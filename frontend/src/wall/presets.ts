@@ -3,7 +3,6 @@
 import { BUILTIN_RETURN, linesQuery, type Span } from "@/api/metrics";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import { returnsFirst, titleOf } from "@/runs/metricOrder";
-import { wordsOf } from "@/runs/words";
 import { namesOf, OWN, type PanelSpec, type Source } from "@/wall/panels";
 
 type Kind = RunDetail["kind"];
@@ -12,7 +11,7 @@ export type Preset = Omit<PanelSpec, "source"> & Omit<Extract<Source, { kind: "p
 
 /** A panel of curves. */
 export function presetOf({ prefix, curves, band, gapsAt, scale, ...panel }: Preset): PanelSpec {
-  return { height: LOW, className: "span-4", ...panel, source: { kind: "preset", prefix, curves, band, gapsAt, scale } };
+  return { height: LOW, columns: 4, ...panel, source: { kind: "preset", prefix, curves, band, gapsAt, scale } };
 }
 
 /** Heights of charts in px. */
@@ -31,7 +30,7 @@ const reward = (kind: Kind): Preset => ({
   ],
   band: { low: "reward/p10", high: "reward/p90", label: "p10 – p90" },
   empty: kind === "outside" ? "No groups received yet." : "No finished training episodes yet.",
-  className: "span-8",
+  columns: 8,
   height: TALL,
 });
 
@@ -128,7 +127,7 @@ const length = (kind: Kind): Preset => ({
 const throughput = (kind: Kind): Preset => ({
   key: "throughput",
   title: "Throughput",
-  note: kind === "fleet" ? `${wordsOf(kind).works} per second` : "tokens leased per second",
+  note: kind === "fleet" ? "env steps per second" : "tokens leased per second",
   curves: [
     {
       name: kind === "fleet" ? "env_steps_per_second" : "tokens_per_second",

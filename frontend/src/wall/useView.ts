@@ -3,7 +3,6 @@
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect } from "react";
 import type { ShareSearch } from "@/share/share";
-import { namesOf, sourceOf } from "@/wall/panels";
 import { isDefault, REMEMBERED, type Remembered, rememberedOf, type View, viewSearch } from "@/wall/view";
 
 type Search = View & ShareSearch;
@@ -14,8 +13,6 @@ type Options = {
   navigate: unknown;
   /** Name of the page and kind of its runs: each has its own remembered view. */
   page: string;
-  /** Metrics of the runs, to which remembered panels are limited; undefined while they load. */
-  known: ReadonlySet<string> | undefined;
 };
 
 /** A stored view; undefined for a text of another version or program. */
@@ -32,13 +29,9 @@ function stored(text: string | undefined): Remembered | undefined {
 const OF_RUNS: ReadonlySet<string> = new Set(["runs", "hide"]);
 
 /** The parameters that a remembered view adds to an address; null if the address has its own or the view is the default. */
-export function recalled(search: Search, remembered: Remembered | undefined, known: ReadonlySet<string>): Remembered | null {
+export function recalled(search: Search, remembered: Remembered | undefined): Remembered | null {
   const isBare = Object.entries(search).every(([name, value]) => value === undefined || OF_RUNS.has(name));
-  if (!remembered || !isBare) return null;
-  const isHere = (text: string) => sourceOf(text).kind !== "metric" || namesOf(sourceOf(text)).every((name) => known.has(name));
-  const charts = remembered.charts?.filter(isHere);
-  const found = { ...remembered, charts: charts?.length ? charts : undefined };
-  return isDefault(found) ? null : found;
+  return remembered && isBare && !isDefault(remembered) ? remembered : null;
 }
 
 export type ViewState = {
@@ -53,7 +46,7 @@ export type ViewState = {
 };
 
 /** Changes of the address by the user, remembered as their view; it is recalled in an address without one. */
-export function useView({ search, navigate, page, known }: Options): ViewState {
+export function useView({ search, navigate, page }: Options): ViewState {
   const [remembered, remember, forget] = useLocalStorage<Remembered | undefined>({
     key: `rolldeck-view-${page}`,
     getInitialValueInEffect: false,
@@ -69,7 +62,7 @@ export function useView({ search, navigate, page, known }: Options): ViewState {
     if (REMEMBERED.some((name) => name in more)) remember(rememberedOf({ ...search, ...more }));
     apply(more);
   };
-  const recall = known === undefined ? null : recalled(search, remembered, known);
+  const recall = recalled(search, remembered);
   useEffect(() => {
     if (recall) apply(recall);
   }, [recall !== null]);

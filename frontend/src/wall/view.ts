@@ -25,8 +25,6 @@ const SCHEMA = v.object({
   runs: word,
   /** Words that metric names must contain. */
   q: word,
-  /** Prefix of metric names: a branch of the tree. */
-  under: word,
   /** The x axis; each page has a default. */
   x: kept(v.picklist(["step", "time", "elapsed", "amount"])),
   from: number,
@@ -49,8 +47,6 @@ const SCHEMA = v.object({
   by: kept(v.pipe(v.string(), v.regex(/^(all|tag|project|config\..{1,200})$/))),
   /** Spread of a group; defaults to the standard deviation. */
   spread: kept(v.literal("range")),
-  /** Shown annotations; defaults to all. */
-  marks: kept(v.picklist(["notes", "none"])),
   /** The metric of the selected point, the point, and the start of its samples if there are several. */
   pick: word,
   at: number,
@@ -67,15 +63,19 @@ export type View = { [K in keyof Parsed]?: Parsed[K] };
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
 /** Parameters of earlier versions, which the router keeps unless a route names them. */
-const EARLIER = { with: undefined, layout: undefined, pin: undefined, prompt: undefined, m: undefined, panels: undefined, log: undefined };
+const EARLIER = {
+  ...{ with: undefined, layout: undefined, pin: undefined, prompt: undefined, m: undefined, panels: undefined, log: undefined },
+  ...{ under: undefined, marks: undefined },
+};
 
 /** The parameters of links of earlier versions under their present names. */
 function renamed(search: Record<string, unknown>): Record<string, unknown> {
-  const { with: beside, layout, pin, m, panels, ...present } = search;
+  const { with: beside, layout, pin, m, panels, under, ...present } = search;
   const earlier = Array.isArray(panels) ? isTexts(panels) : [];
   const charts = [...namesOf(text(pin)), ...namesOf(text(m)), ...earlier.map((one) => (one.startsWith("=") ? one : `/${one}/`))];
   return {
     ...present,
+    q: [text(under), present.q].filter(Boolean).join(" ") || undefined,
     runs: present.runs ?? beside,
     view: present.view ?? layout,
     charts: present.charts ?? (charts.length > 0 ? charts : undefined),

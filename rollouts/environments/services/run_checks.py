@@ -18,6 +18,7 @@ from rollouts.environments.services.check_results import PROBE_SECONDS
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from runs.access.models import User
+from runs.config.queries import preset_name
 from runs.config.rules import extensions, run_config
 from runs.config.rules.extensions import BUILT_IN
 from runs.config.rules.language_config import LessonConfig
@@ -68,7 +69,8 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
             config=body.config,
         )
         preset = values.preset
-        config = configured(preset=values.preset, config=values.config, asked_by=asked_by)
+        config = configured(preset=preset, config=values.config, asked_by=asked_by)
+        preset = preset_name(preset, person=asked_by)
     except (InvalidRunConfig, UnknownPreset, UnknownProject, ProjectArchived) as error:
         found += [
             Finding(

@@ -65,6 +65,7 @@ class WorkerWrapper(ABC):
         self.settings = settings
         self.command: WorkerCommand = IDLE
         """Newest command."""
+        logs.delete_old_runs(settings.fleet)  # nodes without a manager have logs too
         path = logs.log_of(settings.fleet, worker=settings.index, slot=None)
         self._log = ActorLog(RingFile(path), threads=("" if owns_process else f"{settings.name} ",))
         tracing.begin("rolldeck-worker")

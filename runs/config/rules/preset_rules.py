@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from runs.saved.rules import Access, SavedKind
-from web.rules.errors import Conflict
+from web.rules.errors import Conflict, Invalid
 
 _WORD_STARTS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.\s]+")
 _SECRET_NAME: Final = re.compile(
@@ -21,6 +21,15 @@ _SECRET_VALUE: Final = re.compile(
     re.IGNORECASE,
 )
 _VARIABLE: Final = re.compile(r"\$\{?\w+\}?")
+_UID_PREFIX: Final = "preset_"
+_UID: Final = re.compile(rf"{_UID_PREFIX}([0-9a-f]{{24}})")
+"""Form of the immutable id of a saved preset; no name has it."""
+
+
+class InvalidPresetName(Invalid):
+    """The name has the form of an id."""
+
+    field = "name"
 
 
 class PresetExists(Conflict):
@@ -32,6 +41,29 @@ class PresetExists(Conflict):
 
 
 PRESET: Final = SavedKind(name="preset", body="config", text="description", name_taken=PresetExists)
+
+
+def uid_of(key: str) -> str:
+    """Return the immutable id of a preset whose row has the uid `key`."""
+    return _UID_PREFIX + key
+
+
+def lookup_of(address: str) -> dict[str, str]:
+    """Return the column and the value of a preset with this name or id."""
+    found = _UID.fullmatch(address)
+    return {"uid": found[1]} if found else {"name": address}
+
+
+def check_name(name: str) -> None:
+    """Check that a preset may have this name.
+
+    Raises:
+        InvalidPresetName: If it has the form of an id.
+    """
+    if _UID.fullmatch(name):
+        raise InvalidPresetName(
+            "must not have the form of a preset's id: preset_ and 24 hexadecimal digits"
+        )
 
 
 def may_see(access: str, *, is_owner: bool) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from django.db import IntegrityError, transaction
 
 from runs.access.models import User
+from runs.config.queries import preset_name
 from runs.config.rules import run_config
 from runs.config.rules.run_config import RunConfig, merged
 from runs.config.rules.sections import names_in, search_terms
@@ -161,7 +162,7 @@ def create(
         name: Unique among current runs; letters, digits, `-` and `_`.
         kind: `fleet`, which becomes `language` if the configuration has lessons, or `outside`.
         config: Fields of a RunConfig that override the preset; not for outside runs.
-        preset: A built-in preset, one that `created_by` may see, or empty for the defaults.
+        preset: Name or id of a preset that `created_by` may see, or empty for the defaults.
         project: Project of the run; its defaults are not applied here.
         tags: Labels for filters.
         lenient: Accept groups with inconsistent lengths or unknown environments.
@@ -180,6 +181,7 @@ def create(
     fields: dict[str, Any] = {"kind": kind}
     if kind != RunKind.OUTSIDE:
         fields = _fields_of(configured(preset=preset, config=config or {}, asked_by=created_by))
+        preset = preset_name(preset, person=created_by)
     elif config or preset:
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     return _insert(

@@ -51,6 +51,22 @@ def test_every_dashboard_url_serves_the_same_page(client: Client, built: Path, p
     assert b"Rolldeck" in response.content
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/runs/pole/pipeline", "/runs/pole/fleet"),
+        ("/runs/pole/episodes", "/runs/pole/trajectories?kind=episode"),
+        ("/runs/pole/evaluations?lesson=sums", "/runs/pole/curriculum?lesson=sums"),
+        ("/projects", "/runs"),
+        ("/projects/poles", "/runs?q=project:poles"),
+    ],
+)
+def test_addresses_of_removed_pages_redirect(client: Client, old: str, new: str) -> None:
+    response = client.get(old)
+
+    assert (response.status_code, response["Location"]) == (302, new)
+
+
 def test_the_page_sets_a_csrf_cookie_and_is_never_cached(client: Client, built: Path) -> None:
     response = client.get("/runs")
 

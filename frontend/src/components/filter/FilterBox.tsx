@@ -7,7 +7,6 @@ import type { ApiProblem } from "@/api/client";
 import { askedAt, offers, type Qualifier, taken, type ValueRow } from "@/components/filter/suggest";
 import { onDemand } from "@/components/onDemand";
 import { visible } from "@/format";
-import css from "./filter.module.css";
 
 /** A filter language of the server. */
 export type Language = {
@@ -84,7 +83,7 @@ export function FilterBox({ language, label, placeholder, value, onChange, probl
       data-filter
       role="combobox"
       aria-expanded={false}
-      className={css.filter}
+      {...{ flex: "1 1 22rem", miw: 0, maw: "46rem", ff: "monospace" }}
       leftSection={<Search size={15} aria-hidden="true" />}
       aria-label={label}
       placeholder={placeholder}

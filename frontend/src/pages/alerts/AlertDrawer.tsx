@@ -1,18 +1,24 @@
-import { Box, Button, type ButtonProps, Group, Textarea } from "@mantine/core";
+import { Box, Button, type ButtonProps, Group, SegmentedControl, Text, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type AlertAction, type AlertDelivery, type AlertDetail, alertQuery, useAlertAction, useAlertSummary } from "@/api/alerts";
+import {
+  type AlertAction,
+  type AlertDelivery,
+  type AlertDetail,
+  alertQuery,
+  useAlertAction,
+  useAlertSummary,
+  useSnooze,
+} from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { AlertChip, alertUrl, DeliveryOutcome } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { SideSheet, useDraft } from "@/components/Dialog";
+import { ReasonDialog, SideSheet, useDraft } from "@/components/Dialog";
 import { type Fact, Facts } from "@/components/Facts";
 import { Age, AppLink, Moment } from "@/components/inline";
 import { ErrorState, Skeletons } from "@/components/panels";
 import { number, visible } from "@/format";
-import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
-import css from "./alerts.module.css";
 
 /** What happened to an alert, oldest first. */
 function historyOf(alert: AlertDetail): Fact[] {
@@ -50,7 +56,7 @@ const DELIVERIES: Column<AlertDelivery>[] = [
     ),
   },
   { label: "Outcome", className: "anywhere", cell: (row) => <DeliveryOutcome delivery={row} /> },
-  { label: "Attempts", className: "num", value: ({ attempts }) => attempts },
+  { label: "Attempts", isNumber: true, value: ({ attempts }) => attempts },
 ];
 
 /** Actions on an alert, with a reason. */
@@ -114,6 +120,37 @@ function Decide({ alert, onSnooze }: { alert: AlertDetail; onSnooze: () => void 
   );
 }
 
+const HOUR_MS = 3_600_000;
+const UNTIL_ENDED = "0";
+const LENGTHS = [
+  { value: "1", label: "1 h" },
+  { value: "8", label: "8 h" },
+  { value: "24", label: "24 h" },
+  { value: "168", label: "7 days" },
+  { value: UNTIL_ENDED, label: "Until ended" },
+];
+
+/** Suspend the notifications of an alert. */
+function SnoozeDialog({ alert: { id, title }, onClose }: { alert: AlertDetail; onClose: () => void }) {
+  const [hours, setHours] = useState("8");
+  const snooze = useSnooze();
+  const until = () => (hours === UNTIL_ENDED ? null : new Date(Date.now() + Number(hours) * HOUR_MS).toISOString());
+  return (
+    <ReasonDialog
+      title={`Snooze ${visible(title)}`}
+      submit="Snooze"
+      asking={snooze}
+      refused="Not snoozed"
+      needsReason
+      onClose={onClose}
+      onSubmit={(reason) => snooze.mutate({ alert: id, until: until(), reason }, { onSuccess: onClose })}
+    >
+      <p>It stays visible and sends no notifications. If it is still active when the snooze ends, it notifies then.</p>
+      <SegmentedControl aria-label="Duration" data={LENGTHS} value={hours} onChange={setHours} />
+    </ReasonDialog>
+  );
+}
+
 /** One alert: actions, history and notifications. */
 export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }) {
   const { data: alert, error } = useQuery(alertQuery(id));
@@ -125,20 +162,20 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
       {!alert && !error && <Skeletons heights={[90, 140]} />}
       {alert && (
         <>
-          <p className={css.lead}>
-            <AlertChip alert={alert} /> <span className="anywhere">{visible(alert.message)}</span>
+          <p className="anywhere">
+            <AlertChip alert={alert} /> {visible(alert.message)}
           </p>
-          <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
-          {place && (
-            <AppLink to={place} className={css.look}>
-              View →
-            </AppLink>
-          )}
-          {alert.kind === "rule" && (
-            <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>
-              Rule →
-            </Link>
-          )}
+          <Text c="var(--ink-soft)" mb="sm" className="anywhere" style={{ whiteSpace: "pre-wrap" }}>
+            {visible(alert.advice)}
+          </Text>
+          <Group fw="bold">
+            {place && <AppLink to={place}>View →</AppLink>}
+            {alert.kind === "rule" && (
+              <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }}>
+                Rule →
+              </Link>
+            )}
+          </Group>
           {alert.is_snoozed && (
             <p className="small held">
               Snoozed: no notifications until {alert.snoozed_until ? <Moment at={alert.snoozed_until} /> : "the snooze is ended"}.{" "}
@@ -163,7 +200,7 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
               <p className="faint small">No notifications were sent: no webhook or mailbox is configured, or the alert was snoozed.</p>
             }
           />
-          {isSnoozing && <SnoozeDialog title={alert.title} subject={{ alert: alert.id }} onClose={() => setSnoozing(false)} />}
+          {isSnoozing && <SnoozeDialog alert={alert} onClose={() => setSnoozing(false)} />}
         </>
       )}
     </SideSheet>

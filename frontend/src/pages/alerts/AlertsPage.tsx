@@ -1,4 +1,4 @@
-import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { Box, Button, Paper, SegmentedControl, Select, SimpleGrid, Space, TextInput, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -18,11 +18,10 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ReasonDialog } from "@/components/Dialog";
 import { Age, Moment } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { EmptyState, Skeletons } from "@/components/panels";
+import { EmptyState, PageTitle, Skeletons, TextButton } from "@/components/panels";
 import { counted, number, visible } from "@/format";
 import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
 import type { AlertsSearch } from "@/pages/alerts/search";
-import css from "./alerts.module.css";
 
 const RulesPanel = onDemand(() => import("@/pages/alerts/RulesPanel"), "RulesPanel", <Skeletons heights={[260]} />);
 
@@ -44,18 +43,18 @@ type Look = (changes: AlertsSearch, replace?: boolean) => void;
 
 function columnsOf(look: Look): Column<AlertGroup>[] {
   return [
-    { label: "State", className: "wide-only", cell: (alert) => <AlertChip alert={alert} /> },
+    { label: "State", className: "mantine-visible-from-sm", cell: (alert) => <AlertChip alert={alert} /> },
     {
       label: "Alert",
-      className: `anywhere ${css.what}`,
+      className: "anywhere",
       cell: (alert) => (
         <>
-          <div className="narrow-only">
+          <div className="mantine-hidden-from-sm">
             <AlertChip alert={alert} />
           </div>
-          <button type="button" className="row-open" data-open onClick={() => look({ alert: alert.id }, false)}>
+          <UnstyledButton data-open onClick={() => look({ alert: alert.id }, false)}>
             {visible(alert.message)}
-          </button>
+          </UnstyledButton>
           <div className="small soft">
             {visible(alert.title)}
             {alert.is_snoozed && " · snoozed"}
@@ -63,18 +62,18 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
             {alert.state === "acknowledged" && alert.acknowledged_reason && `: “${visible(alert.acknowledged_reason)}”`}
           </div>
           {alert.count > 1 && (
-            <button type="button" className="link-button nowrap" onClick={() => look({ kind: alert.kind }, false)}>
+            <TextButton className="nowrap" onClick={() => look({ kind: alert.kind }, false)}>
               {counted(alert.count - 1, "more alert")} of this kind
-            </button>
+            </TextButton>
           )}
         </>
       ),
     },
     {
-      ...{ label: "Run", className: `wide-only ${css.run}`, value: ({ run }) => run },
+      ...{ label: "Run", className: "mantine-visible-from-sm", value: ({ run }) => run },
       cell: ({ run }) =>
         run ? (
-          <Link to="/runs/$name" params={{ name: run }} className="strong run-name">
+          <Link to="/runs/$name" params={{ name: run }} data-strong>
             {run}
           </Link>
         ) : (
@@ -82,16 +81,21 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
         ),
     },
     {
-      ...{ label: "Since", className: "num soft", value: ({ first_seen_at }) => first_seen_at },
+      ...{ label: "Since", className: "soft", isNumber: true, value: ({ first_seen_at }) => first_seen_at },
       cell: ({ first_seen_at }) => <Age at={first_seen_at} suffix=" ago" />,
     },
     {
-      ...{ label: "Cleared", className: "num soft wide-only", value: ({ cleared_at, resolved_at }) => cleared_at ?? resolved_at },
+      ...{
+        label: "Cleared",
+        className: "soft mantine-visible-from-sm",
+        isNumber: true,
+        value: ({ cleared_at, resolved_at }) => cleared_at ?? resolved_at,
+      },
       cell: ({ cleared_at, resolved_at }) =>
         cleared_at || resolved_at ? <Age at={cleared_at ?? resolved_at} suffix=" ago" /> : <span className="faint">ongoing</span>,
     },
     {
-      ...{ label: "Times", className: "num wide-only", value: ({ times_seen }) => times_seen },
+      ...{ label: "Times", className: "mantine-visible-from-sm", isNumber: true, value: ({ times_seen }) => times_seen },
       title: "Number of times the alert fired; a continuous condition counts once",
     },
   ];
@@ -100,7 +104,7 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
 function Filters({ asked, look }: { asked: AskedAlerts; look: Look }) {
   const kinds = useAlertKinds();
   return (
-    <div className={css.boxes}>
+    <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="xs" px="md" py="sm">
       <TextInput
         {...{ size: "xs", label: "Text", placeholder: "in the message", value: asked.text ?? "" }}
         data-filter
@@ -120,7 +124,7 @@ function Filters({ asked, look }: { asked: AskedAlerts; look: Look }) {
         value={asked.severity ?? null}
         onChange={(severity) => look({ severity: (severity as AskedAlerts["severity"]) ?? undefined })}
       />
-    </div>
+    </SimpleGrid>
   );
 }
 
@@ -148,7 +152,7 @@ function Nothing({ isFiltered }: { isFiltered: boolean }) {
 function AlertList({ asked, opened, look }: { asked: AskedAlerts; opened: number | undefined; look: Look }) {
   const pages = useInfiniteQuery(alertsQuery(asked));
   return (
-    <section className="panel" aria-label="Alerts, newest first">
+    <Paper component="section" aria-label="Alerts, newest first">
       <Filters asked={asked} look={look} />
       <DataTable
         label="Alerts, newest first"
@@ -156,12 +160,12 @@ function AlertList({ asked, opened, look }: { asked: AskedAlerts; opened: number
         error={pages.error}
         columns={columnsOf(look)}
         keyOf={({ id }) => id}
-        attributes={({ id }) => ({ className: "opens", "data-row": true, "data-alert-id": id })}
+        attributes={({ id }) => ({ "data-opens": true, "data-row": true, "data-alert-id": id })}
         empty={<Nothing isFiltered={Object.values(asked).some(Boolean)} />}
         pages={pages}
       />
       {opened !== undefined && <AlertDrawer key={opened} id={opened} onClose={() => look({ alert: undefined }, false)} />}
-    </section>
+    </Paper>
   );
 }
 
@@ -186,7 +190,7 @@ const SNOOZES: Column<Snooze>[] = [
     ...{ label: "Snoozed", className: "anywhere", value: ({ title }) => title },
     cell: ({ alert, rule, run, title, message }) => (
       <>
-        <Link to="/alerts" search={alert === null ? { view: "rules", rule: rule ?? undefined } : { alert }} className="strong" data-open>
+        <Link to="/alerts" search={alert === null ? { view: "rules", rule: rule ?? undefined } : { alert }} data-open>
           {visible((alert !== null && message) || title)}
         </Link>
         <div className="small soft">
@@ -197,7 +201,7 @@ const SNOOZES: Column<Snooze>[] = [
     ),
   },
   {
-    ...{ label: "Until", className: "num soft", value: ({ until }) => until },
+    ...{ label: "Until", className: "soft", isNumber: true, value: ({ until }) => until },
     cell: ({ until }) => (until ? <Moment at={until} /> : "until ended"),
   },
   {
@@ -231,12 +235,12 @@ function SnoozedList() {
     </Button>
   );
   return (
-    <section className="panel" aria-label="Snoozed alerts and rules">
+    <Paper component="section" aria-label="Snoozed alerts and rules">
       <DataTable
         label="Snoozes"
         rows={data}
         error={error}
-        columns={[...SNOOZES, { id: "end", label: <span className="unseen">Actions</span>, className: "num", cell: end }]}
+        columns={[...SNOOZES, { id: "end", label: <VisuallyHidden>Actions</VisuallyHidden>, isNumber: true, cell: end }]}
         keyOf={({ id }) => id}
         attributes={({ id }) => ({ "data-row": true, "data-snooze": id })}
         empty={
@@ -246,7 +250,7 @@ function SnoozedList() {
         }
       />
       {ending && <EndSnooze snooze={ending} onClose={() => setEnding(null)} />}
-    </section>
+    </Paper>
   );
 }
 
@@ -265,9 +269,8 @@ export function AlertsPage() {
   };
   return (
     <>
-      <div className="page-title">
-        <h1>Alerts</h1>
-        <div className={css.lists}>
+      <PageTitle title="Alerts">
+        <Box maw="100%" style={{ overflowX: "auto" }}>
           <SegmentedControl
             size="xs"
             aria-label="List"
@@ -275,15 +278,15 @@ export function AlertsPage() {
             value={view ?? asked.state ?? "unresolved"}
             onChange={show}
           />
-        </div>
-        <span className="spacer" />
+        </Box>
+        <Space flex={1} />
         {summary && (
           <span className="soft small" data-summary>
             {counted(summary.errors, "error")}, {counted(summary.warnings, "warning")} open · {number(summary.acknowledged)} acknowledged
             {summary.snoozed > 0 && ` · ${number(summary.snoozed)} snoozed`}
           </span>
         )}
-      </div>
+      </PageTitle>
       {view === "rules" && <RulesPanel opened={rule} onOpen={(next) => look({ rule: next }, false)} />}
       {view === "snoozed" && <SnoozedList />}
       {view === undefined && <AlertList asked={asked} opened={opened} look={look} />}

@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -10,12 +10,7 @@ import { ReasonDialog } from "@/components/Dialog";
 import { Age } from "@/components/inline";
 import { EmptyState, Panel, rolldeckCommand } from "@/components/panels";
 import { number, visible } from "@/format";
-import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
 import RuleDialog from "@/rules/RuleDialog";
-import css from "./alerts.module.css";
-
-const WORDS = { snooze: "Snooze", delete: "Delete" };
-type RuleAction = "delete" | "snooze";
 
 /** Whether a rule is enabled, and whether it is firing. */
 function RuleChip({ rule: { is_enabled, firing, severity } }: { rule: AlertRule }) {
@@ -34,7 +29,7 @@ function RuleChip({ rule: { is_enabled, firing, severity } }: { rule: AlertRule 
 function Where({ rule }: { rule: AlertRule }) {
   if (rule.run)
     return (
-      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} className="strong run-name">
+      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} data-strong>
         {rule.run}
       </Link>
     );
@@ -64,19 +59,15 @@ function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
   );
 }
 
-const columnsOf = (
-  mayOperate: boolean,
-  onEdit: (rule: number) => void,
-  onAction: (rule: AlertRule, action: RuleAction) => void,
-): Column<AlertRule>[] => [
+const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete: (rule: AlertRule) => void): Column<AlertRule>[] => [
   { label: "State", cell: (rule) => <RuleChip rule={rule} />, value: ({ firing }) => firing },
   {
-    ...{ label: "Rule", className: `anywhere ${css.when}`, value: ({ name }) => name },
+    ...{ label: "Rule", className: "anywhere", value: ({ name }) => name },
     cell: ({ id, name, metric, condition, severity }) => (
       <>
-        <button type="button" className="row-open" data-open onClick={() => onEdit(id)}>
+        <UnstyledButton data-open onClick={() => onEdit(id)}>
           {visible(name)}
-        </button>
+        </UnstyledButton>
         <div className="small soft">
           {visible(metric)} {condition} · {severity}
         </div>
@@ -85,7 +76,7 @@ const columnsOf = (
   },
   { label: "Scope", cell: (rule) => <Where rule={rule} /> },
   {
-    ...{ label: "Changed", className: "soft small wide-only", value: ({ changed_at }) => changed_at },
+    ...{ label: "Changed", className: "soft small mantine-visible-from-sm", value: ({ changed_at }) => changed_at },
     cell: ({ changed_by, changed_at }) => (
       <>
         {visible(changed_by)}, <Age at={changed_at} suffix=" ago" />
@@ -93,22 +84,17 @@ const columnsOf = (
     ),
   },
   {
-    ...{ id: "actions", label: <span className="unseen">Actions</span>, className: "num nowrap" },
-    cell: (rule) =>
-      (["snooze", "delete"] as const).map((action) => (
-        <Button
-          key={action}
-          size="compact-sm"
-          variant="subtle"
-          color={action === "delete" ? "red" : undefined}
-          disabled={!mayOperate}
-          title={mayOperate ? undefined : TAKES_OPERATOR}
-          aria-label={`${WORDS[action]} ${visible(rule.name)}`}
-          onClick={() => onAction(rule, action)}
-        >
-          {WORDS[action]}…
-        </Button>
-      )),
+    ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, isNumber: true, className: "nowrap" },
+    cell: (rule) => (
+      <Button
+        {...{ size: "compact-sm", variant: "subtle", color: "red", disabled: !mayOperate }}
+        title={mayOperate ? undefined : TAKES_OPERATOR}
+        aria-label={`Delete ${visible(rule.name)}`}
+        onClick={() => onDelete(rule)}
+      >
+        Delete…
+      </Button>
+    ),
   },
 ];
 
@@ -116,7 +102,7 @@ const columnsOf = (
 export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefined; onOpen: (rule: number | "new" | undefined) => void }) {
   const { data, error } = useQuery(rulesQuery);
   const mayOperate = useMayOperate();
-  const [doing, setDoing] = useState<{ rule: AlertRule; action: RuleAction } | null>(null);
+  const [deleted, setDeleted] = useState<AlertRule | null>(null);
   const rules = data?.results ?? [];
   const edited = rules.find(({ id }) => id === opened);
   const close = () => onOpen(undefined);
@@ -134,9 +120,9 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
         label="Alert rules"
         rows={data?.results}
         error={error}
-        columns={columnsOf(mayOperate, onOpen, (rule, action) => setDoing({ rule, action }))}
+        columns={columnsOf(mayOperate, onOpen, setDeleted)}
         keyOf={({ id }) => id}
-        attributes={({ id }) => ({ className: "opens", "data-row": true, "data-rule": id })}
+        attributes={({ id }) => ({ "data-opens": true, "data-row": true, "data-rule": id })}
         empty={
           <EmptyState
             title="No rules yet"
@@ -152,10 +138,7 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       />
       {opened === "new" && <RuleDialog onClose={close} />}
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}
-      {doing?.action === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
-      {doing?.action === "snooze" && (
-        <SnoozeDialog title={doing.rule.name} subject={{ rule: doing.rule.id }} onClose={() => setDoing(null)} />
-      )}
+      {deleted && <DeleteRule rule={deleted} onClose={() => setDeleted(null)} />}
     </Panel>
   );
 }

@@ -37,21 +37,21 @@ it("shows why the jobs do not run, and why parts exited", async () => {
   serverFor().tell("cluster_admin", { cluster });
   await load("/cluster");
 
-  const table = within(await screen.findByRole("table", { name: "Exits" }));
+  const exits = within(await screen.findByRole("list", { name: "Exits" }));
   expect(screen.getAllByText(/jobs do not run: no heartbeats from the scheduler/)[0]).toBeVisible();
-  const [, ray, beat] = table.getAllByRole("row");
-  expect(ray).toHaveTextContent(/ray gpu-1.*3 since \d\d:\d\d.*ray ended \(signal SIGKILL\)Last lines of the log/);
+  const [ray, beat] = exits.getAllByRole("listitem");
+  expect(ray).toHaveTextContent(/ray gpu-1: 3 exits since \d\d:\d\d.*ray ended \(signal SIGKILL\)Last lines of the log/);
   expect(ray).toHaveTextContent("out of ⟨U+202E⟩memory");
-  expect(beat).toHaveTextContent(/beat gpu-1.*beat ended \(exit code 2\)$/);
+  expect(beat).toHaveTextContent(/beat gpu-1: 1 exit, .*beat ended \(exit code 2\)$/);
   expect(beat).not.toHaveTextContent("since");
 });
 
-it("shows no table of exits without any", async () => {
+it("lists no exits without any", async () => {
   serverFor("viewer").tell("cluster", { cluster: { ...cluster, exits: [] } });
   await load("/cluster");
 
   expect((await screen.findAllByText(/jobs do not run/))[0]).toBeVisible();
-  expect(screen.queryByRole("table", { name: "Exits" })).toBeNull();
+  expect(screen.queryByRole("list", { name: "Exits" })).toBeNull();
 });
 
 it("sets a notice, and removes it with an empty text", async () => {

@@ -1,7 +1,7 @@
-import { Button } from "@mantine/core";
+import { Badge, Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Cluster, type JobWorker, type MachineCordon, type ProcessRow, type RayNode, useCordonMachine } from "@/api/deployment";
+import { type Cluster, type JobWorker, type ProcessRow, type RayNode, useCordonMachine } from "@/api/deployment";
 import { TAKES_ADMIN, useMayAdminister } from "@/api/session";
 import { Chip, StateChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -38,19 +38,6 @@ const EMPTY = [
 ].join(" ");
 const LET_IN = "New workers and managers may be placed on the machine again. Moved workers stay where they are.";
 
-function CordonState({ cordon }: { cordon: MachineCordon }) {
-  const isApplied = cordon.workers === 0;
-  return (
-    <div className="small soft anywhere" role="status" data-machine-cordon={isApplied ? "applied" : "requested"}>
-      <Chip tone="held" sign={isApplied ? "✓" : "◕"}>
-        cordoned
-      </Chip>{" "}
-      by {visible(cordon.cordoned_by)} <Age at={cordon.cordoned_at} suffix=" ago" />: {visible(cordon.reason)}
-      <div>{visible(emptied(cordon))}</div>
-    </div>
-  );
-}
-
 /** Cordon or uncordon a machine, with its cordon and the remaining workers. */
 function CordonMachine({ place: { node, host, cordon } }: { place: Place }) {
   const mayAdminister = useMayAdminister();
@@ -67,7 +54,15 @@ function CordonMachine({ place: { node, host, cordon } }: { place: Place }) {
   const words = cordon ? "Uncordon…" : "Cordon…";
   return (
     <>
-      {cordon && <CordonState cordon={cordon} />}
+      {cordon && (
+        <div className="small soft anywhere" role="status" data-machine-cordon={cordon.workers === 0 ? "applied" : "requested"}>
+          <Chip tone="held" sign={cordon.workers === 0 ? "✓" : "◕"}>
+            cordoned
+          </Chip>{" "}
+          by {visible(cordon.cordoned_by)} <Age at={cordon.cordoned_at} suffix=" ago" />: {visible(cordon.reason)}
+          <div>{visible(emptied(cordon))}</div>
+        </div>
+      )}
       <Hint label={mayAdminister ? help : TAKES_ADMIN}>
         <Button
           size="compact-xs"
@@ -100,25 +95,17 @@ function CordonMachine({ place: { node, host, cordon } }: { place: Place }) {
 /** The jobs at work, and the queues of a job process. */
 function Doing({ row }: { row: ProcessRow | JobWorker }) {
   if (!("queues" in row)) return null;
-  const { active } = row;
-  const work = active?.map((job) => (
-    <span key={`${job.name} ${job.started_at}`} className="tag" title={visible(job.name)}>
-      {visible(jobName(job.name))}
-      {job.started_at && (
-        <>
-          {" "}
-          · <Age at={job.started_at} />
-        </>
-      )}
-    </span>
+  const { active, concurrency, queues } = row;
+  const work = active?.map(({ name, started_at }) => (
+    <Badge key={`${name} ${started_at}`} title={visible(name)}>
+      {visible(jobName(name))}
+    </Badge>
   ));
   return (
     <>
+      {" · "}
       {active === null ? "jobs unknown" : active.length === 0 ? "idle" : work}
-      <span className="faint">
-        {" "}
-        · {number(row.concurrency)} at once of {row.queues.map(visible).join(", ") || "no queue"}
-      </span>
+      <span className="faint">{` · ${number(concurrency)} at once of ${queues.map(visible).join(", ") || "no queue"}`}</span>
     </>
   );
 }
@@ -132,9 +119,12 @@ function Processes({ processes, proofSeconds, columns }: { processes: Process[];
       <td>
         <StateChip state="running" provenAt={row.confirmed_at} allowedSeconds={proofSeconds} />
       </td>
-      <td className="wide-only num soft">{bytes(row.memory_bytes)}</td>
-      <td className="wide-only soft" colSpan={columns - 3}>
-        started <Age at={row.started_at} suffix=" ago" /> <Doing row={row} />
+      {/* Memory is in the column of that of the machine. */}
+      <td className="mantine-visible-from-sm" colSpan={columns - 5} />
+      <td className="mantine-visible-from-sm soft">{bytes(row.memory_bytes)}</td>
+      <td className="mantine-visible-from-sm soft" colSpan={2}>
+        started <Age at={row.started_at} suffix=" ago" />
+        <Doing row={row} />
       </td>
     </tr>
   ));
@@ -157,7 +147,7 @@ function reserved({ id, label }: Resource): Column<Place> {
     id === "cpus" || id === "gpus" ? [node[`${id}_used`], node[id]] : [node[`${id}_used_bytes`] ?? 0, node[`${id}_bytes`] ?? 0];
   const format = id === "cpus" || id === "gpus" ? number : bytes;
   return {
-    ...{ id, label, title: "Reserved by actors of Ray", className: "wide-only nowrap" },
+    ...{ id, label, title: "Reserved by actors of Ray", className: "mantine-visible-from-sm nowrap" },
     value: ({ node }) => node && share(...amounts(node)),
     cell: ({ node, host }) => {
       if (!node) return null;
@@ -174,7 +164,7 @@ const COLUMNS: Column<Place>[] = [
     ...{ id: "host", label: "Machine", className: css.process, value: ({ host }: Place) => host },
     cell: ({ host, node }) => (
       <>
-        <b className="anywhere">{visible(host) || "node"}</b> {node?.is_head && <span className="tag">head</span>}
+        <b className="anywhere">{visible(host) || "node"}</b> {node?.is_head && <Badge>head</Badge>}
         {node && (
           <div className="faint tiny mono" title="Ray node ID">
             {node.node.slice(0, 12)}

@@ -56,8 +56,8 @@ it("shows cordons, also of machines unknown to Ray", () => {
 
 it("describes remaining workers and managers", () => {
   expect(emptied({ workers: 2, managers: [] })).toBe("2 workers remaining");
-  expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker remaining; the manager of pole stays");
-  expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("no workers remaining; the managers of a, b stay");
+  expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker remaining; managers that stay: pole");
+  expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("no workers remaining; managers that stay: a, b");
 });
 
 it("lists the processes of a machine once, also of one that is no node", () => {

@@ -60,9 +60,6 @@ export function placesOf({ ray: { nodes }, placements, cordons, web, workers, sc
 
 /** Progress of emptying a cordoned machine. */
 export function emptied({ workers, managers }: Pick<MachineCordon, "workers" | "managers">): string {
-  const one = `${counted(workers, "worker")} remaining`;
-  const left = workers === 0 ? "no workers remaining" : one;
-  if (managers.length === 0) return left;
-  const stay = managers.length === 1 ? `the manager of ${managers[0]} stays` : `the managers of ${managers.join(", ")} stay`;
-  return `${left}; ${stay}`;
+  const left = workers === 0 ? "no workers remaining" : `${counted(workers, "worker")} remaining`;
+  return managers.length === 0 ? left : `${left}; managers that stay: ${managers.join(", ")}`;
 }

@@ -45,7 +45,7 @@ export function healthOf(cluster: ClusterParts, isOutdated: boolean): ClusterHea
   const down = [...named((part) => cluster[part].state === "down"), ...(cluster.schedulers.some(isAlive) ? [] : ["scheduler"])];
   const unsure = [
     ...named((part) => cluster[part].state === "unknown" && !isSlow(part)),
-    ...(silent.length > 0 ? [counted(silent.length, "process", "processes")] : []),
+    ...(silent.length > 0 ? [counted(silent.length, "process")] : []),
   ];
   const lists: [string, string[]][] = [
     ["Down", down],

@@ -1,4 +1,4 @@
-import { Button, MultiSelect, SegmentedControl, Select } from "@mantine/core";
+import { Button, Group, Paper, SegmentedControl, Select, Space, Stack } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -9,26 +9,24 @@ import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import { matchingRunsQuery, runQuery } from "@/api/runs";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { LossOfRuns } from "@/components/DataLoss";
-import { EmptyState, Guarded, Skeletons } from "@/components/panels";
-import { number, visible } from "@/format";
+import { EmptyState, Guarded, PageTitle, Skeletons } from "@/components/panels";
+import { visible } from "@/format";
 import { useLiveRuns } from "@/live/live";
 import { type RunKind, returnsFirst, titleOf } from "@/runs/metricOrder";
 import type { ShareSearch } from "@/share/share";
-import { AxisControls, Controls, NewPanel, RunLegend } from "@/wall/Controls";
-import { PANELS_AT_MOST, type PanelSpec, panelOf } from "@/wall/panels";
+import { AxisControls, Controls, PanelPicker, RunLegend } from "@/wall/Controls";
+import { type PanelSpec, panelOf } from "@/wall/panels";
 import { useView } from "@/wall/useView";
 import { amountOf, useWallView } from "@/wall/useWallView";
 import { Views } from "@/wall/Views";
 import { RUNS_AT_MOST, runsOf, type View } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
-import wallCss from "@/wall/wall.module.css";
 import { type ComparedRun, CompareTable } from "./CompareTable";
 import css from "./compare.module.css";
-import { defaultMetrics, groupingsOf, groupsOf, returnMetricOf, type Shared, unionOf } from "./comparing";
+import { defaultMetrics, groupingsOf, groupsOf, returnMetricOf, unionOf } from "./comparing";
 
 const route = getRouteApi("/shell/compare");
 const METRICS_AT_FIRST = 6;
-const NAMES_LISTED = 100;
 const FEW_RUNS = 8;
 const [POINTS, POINTS_OF_MANY] = [600, 300];
 const HEIGHT = 260;
@@ -67,42 +65,13 @@ function useMetrics(runs: string[], kinds: RunKind[]) {
 /** The panel of a text; the first one takes the whole width. */
 function specOf(text: string, kinds: readonly RunKind[], isFirst: boolean): PanelSpec {
   const title = titleOf(kinds, text);
-  const spec = { ...panelOf(text), height: HEIGHT, className: isFirst ? wallCss.wide : "", empty: "None of these runs has such samples." };
+  const spec = {
+    ...panelOf(text),
+    height: HEIGHT,
+    ...(isFirst && { columns: 12 as const }),
+    empty: "None of these runs has such samples.",
+  };
   return title === undefined ? spec : { ...spec, title, note: visible(text) };
-}
-
-type MetricsProps = { union: Shared[]; runs: number; chosen: string[]; onChange: (names: string[]) => void };
-
-/** Select metrics from those of all runs, with the number of runs that have each. */
-function MetricPicker({ union, runs, chosen, onChange }: MetricsProps) {
-  const owners = new Map(union.map((one) => [one.name, one.runs.length]));
-  return (
-    <MultiSelect
-      flex="1 1 100%"
-      size="xs"
-      label="Metrics"
-      placeholder={chosen.length === 0 ? "loss, reward …" : "Add a metric"}
-      searchable
-      clearable
-      clearButtonProps={{ "aria-label": "Reset to the default metrics" }}
-      hidePickedOptions
-      maxValues={PANELS_AT_MOST}
-      limit={NAMES_LISTED}
-      maxDropdownHeight={320}
-      data={[...new Set([...owners.keys(), ...chosen])]}
-      value={chosen}
-      renderOption={({ option }) => (
-        <span className={css.option}>
-          <span className="anywhere">{visible(option.value)}</span>
-          <span className="faint tiny nowrap">
-            {owners.get(option.value) === runs ? "all runs" : `${number(owners.get(option.value) ?? 0)} of ${number(runs)}`}
-          </span>
-        </span>
-      )}
-      nothingFoundMessage="No run has a matching metric."
-      onChange={onChange}
-    />
-  );
 }
 
 /** Search for a run by name or filter, and add it to the comparison. */
@@ -133,10 +102,10 @@ function RunPicker({ chosen, onAdd }: { chosen: string[]; onAdd: (run: string) =
       // Filtered by the server already, on more than names.
       filter={({ options }) => options}
       renderOption={({ option }) => (
-        <span className={css.option}>
+        <Group justify="space-between" flex={1} wrap="nowrap">
           <span className="anywhere">{option.value}</span>
           <span className="faint tiny">{states.get(option.value)}</span>
-        </span>
+        </Group>
       )}
       nothingFoundMessage={found.isPending ? "Searching…" : "No other matching runs."}
       maxDropdownHeight={320}
@@ -156,9 +125,8 @@ function Comparison({ chosen, search, navigate }: Props) {
   const runs = there.map(({ name }) => name);
   const kinds = [...new Set(there.map(({ kind }) => kind))];
   const metrics = useMetrics(runs, kinds);
-  const known = metrics.isPending ? undefined : new Set(metrics.union.map(({ name }) => name));
   const page = `compare-${kinds.length === 1 ? kinds[0] : "mixed"}`;
-  const { change, apply, reset, isPending } = useView({ search, navigate, page, known });
+  const { change, apply, reset, isPending } = useView({ search, navigate, page });
   const hidden = namesOf(search.hide);
   const seen = there.filter(({ name }) => !hidden.includes(name));
   const view = useWallView({
@@ -176,6 +144,7 @@ function Comparison({ chosen, search, navigate }: Props) {
     isLive: there.some(({ status }) => mayMeasure(status)),
   });
   const shown = search.charts ?? metrics.names;
+  const owners = new Map(metrics.union.map((one) => [one.name, one.runs.length]));
   const words = JSON.stringify([shown, kinds]);
   const panels = useMemo(() => shown.map((text, i) => specOf(text, kinds, i === 0)), [words]);
   const offered = groupingsOf(there);
@@ -185,13 +154,12 @@ function Comparison({ chosen, search, navigate }: Props) {
   return (
     <>
       <Controls aside={<Views search={search} apply={apply} />}>
-        <MetricPicker
-          union={metrics.union}
-          runs={runs.length}
-          chosen={[...shown]}
-          onChange={(names) => change({ charts: names.length > 0 ? names : undefined })}
+        <PanelPicker
+          names={metrics.union.map(({ name }) => name)}
+          chosen={shown}
+          onChange={(charts) => change({ charts })}
+          noteOf={(name) => `${owners.get(name)} of ${runs.length} runs`}
         />
-        <NewPanel charts={shown} onAdd={(text) => change({ charts: [...new Set([...shown, text])] })} />
         <Select
           size="xs"
           label="Group by"
@@ -218,13 +186,13 @@ function Comparison({ chosen, search, navigate }: Props) {
       </Controls>
       <Guarded>
         {panels.length === 0 && runs.length > 0 && (
-          <div className="panel">
+          <Paper>
             <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
               None of these runs has recorded a metric. Trainers log metrics by step.
             </EmptyState>
-          </div>
+          </Paper>
         )}
-        <Wall panels={panels} view={view} className={css.panels} />
+        <Wall panels={panels} view={view} />
         <CompareTable
           chosen={chosen}
           kinds={kinds}
@@ -251,22 +219,21 @@ export function ComparePage() {
   const change = (more: View) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("runs" in more), resetScroll: false });
   return (
     <>
-      <nav aria-label="Breadcrumbs" className="crumbs">
+      <nav aria-label="Breadcrumbs" className="small faint">
         <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">Compare</span>
       </nav>
-      <div className={`page-title ${css.title}`}>
-        <h1>Compare</h1>
+      <PageTitle title="Compare" wrap="nowrap" style={{ whiteSpace: "nowrap" }}>
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
-        <span className="spacer" />
+        <Space flex={1} />
         {names.length > 0 && (
           <Link to="/trajectories" search={{ q: `run:${names.join(",")}` }} className="small">
             Samples
           </Link>
         )}
-      </div>
+      </PageTitle>
       {names.length > 0 && <LossOfRuns runs={names} />}
       {names.length === 0 ? (
-        <div className="panel">
+        <Paper>
           <EmptyState
             title="No runs selected"
             action={
@@ -278,12 +245,12 @@ export function ComparePage() {
             Compare up to {RUNS_AT_MOST} runs: their curves in shared charts, their results and their configurations. Add runs above, or
             select them in the list of runs.
           </EmptyState>
-        </div>
+        </Paper>
       ) : (
-        <section aria-label="Comparison" className={css.page}>
+        <Stack component="section" gap="sm" aria-label="Comparison">
           <div className={css.runs}>
             <RunLegend
-              runs={chosen.map(({ name, run, problem }) => ({ name, status: run?.status, problem }))}
+              runs={chosen}
               hidden={{ value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) }}
               onRemove={(run) => change({ runs: wordOf(names.filter((name) => name !== run)), hide: switched(search.hide, run, false) })}
             />
@@ -292,7 +259,7 @@ export function ComparePage() {
             )}
           </div>
           {isReady.current ? <Comparison chosen={chosen} search={search} navigate={navigate} /> : <Skeletons heights={[54, 350, 350]} />}
-        </section>
+        </Stack>
       )}
     </>
   );

@@ -3,7 +3,7 @@ import type { MetricLine } from "@/api/types";
 import { interpolated } from "@/charts/columns";
 import { meanAndSpread } from "@/charts/lines";
 import { lineOf } from "@/testing/metrics";
-import { configRows, defaultMetrics, equalStep, figuresOf, groupingsOf, groupsOf, returnMetricOf, returnsOf, unionOf } from "./comparing";
+import { configRows, defaultMetrics, figuresOf, groupingsOf, groupsOf, returnMetricOf, unionOf } from "./comparing";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({ ...lineOf("a", "loss", [], []), samples: 3, ...given });
 
@@ -49,8 +49,6 @@ it("shows returns first by default, then the metrics of most runs", () => {
   expect(defaultMetrics(["outside"], union.slice(0, 2), 4)).toEqual(["entropy", "kl"]);
 });
 
-const of = (run: string, fields: Partial<MetricLine>) => line({ run, samples: 1, is_exact: false, ...fields });
-
 it("compares by the first return that most runs have", () => {
   const union = [
     { name: "episode_return", runs: ["a"] },
@@ -61,19 +59,6 @@ it("compares by the first return that most runs have", () => {
   expect(returnMetricOf(["fleet"], union)).toBe("rolldeck/reward/mean");
   expect(returnMetricOf(["fleet"], union.slice(0, 1))).toBe("episode_return");
   expect(returnMetricOf(["fleet"], [{ name: "loss", runs: ["a"] }])).toBeUndefined();
-});
-
-it("takes the train step that every run has reached", () => {
-  expect(equalStep([of("a", { x: [80] }), of("b", { x: [30] }), of("c", { samples: 0 })])).toBe(30);
-  expect(equalStep([of("a", { x: [80] }), of("b", { samples: 0 })])).toBeNull();
-});
-
-it("gives the last, the best and the value at the equal step", () => {
-  const lines = [of("a", { last: [120], max: [200], min: [9] }), of("b", { is_exact: true, last: [50] })];
-  const until = [of("a", { last: [90] })];
-  expect(returnsOf("a", lines, until)).toEqual({ last: 120, best: 200, atEqualStep: 90 });
-  expect(returnsOf("b", lines, until)).toEqual({ last: 50, best: 50, atEqualStep: null });
-  expect(returnsOf("c", lines, until)).toBeNull();
 });
 
 const run = (name: string, changes: object = {}) => ({ name, tags: [], project: null, config: {}, ...changes });

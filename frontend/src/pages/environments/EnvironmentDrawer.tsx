@@ -1,39 +1,42 @@
-import { Button, Group, NumberInput, Textarea } from "@mantine/core";
+import { Badge, Button, Group, NumberInput, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { TAKES_ADMIN, TAKES_OPERATOR, useMayAdminister, useMayOperate } from "@/api/session";
 import { RunChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { RECORDED_IN_AUDIT, ReasonDialog, SideSheet } from "@/components/Dialog";
+import { ReasonDialog, SideSheet } from "@/components/Dialog";
 import { Facts } from "@/components/Facts";
-import { Age, Spark } from "@/components/inline";
+import { Age, AppLink, Spark } from "@/components/inline";
 import { Command, ErrorState, Skeletons } from "@/components/panels";
-import { number, percent, visible } from "@/format";
+import { inUnit, number, percent, visible } from "@/format";
 import {
   type EnvironmentKind,
   type EnvironmentRun,
   type KnownEnvironment,
   type KnownEnvironmentDetail,
   knownEnvironmentQuery,
-  useJudgeEnvironment,
-  useTryEnvironment,
+  useApprove,
+  useProbe,
 } from "@/pages/environments/api";
 import { KINDS, kwargsOf, launchCommand, probeText, worstOf } from "@/pages/environments/words";
 import { RUN_PROOF_SECONDS } from "@/theme/chips";
 
 type Props = { kind: EnvironmentKind; name: string; onClose: () => void };
 
-function Figures({ shown: { environment } }: { shown: KnownEnvironmentDetail }) {
-  const { unit } = KINDS[environment.kind];
+function Figures({
+  environment: { kind, per_hour, reward_mean, zero_variance_share, runs, active_runs, examined },
+}: {
+  environment: KnownEnvironment;
+}) {
+  const { unit } = KINDS[kind];
   return (
     <Facts
       facts={[
-        [`${unit} in the last hour`, number(environment.per_hour)],
-        ["Mean reward", number(environment.reward_mean)],
-        ["Zero variance", percent(environment.zero_variance_share)],
-        ["Runs", `${number(environment.runs)}, ${number(environment.active_runs)} active`],
-        ["Based on", environment.examined > 0 ? `${number(environment.examined)} ${unit}` : "no data"],
+        [`${unit} in the last hour`, number(per_hour)],
+        ["Mean reward", `${number(reward_mean)}${examined > 0 ? ` of ${inUnit(examined, unit)}` : ""}`],
+        ["Zero variance", percent(zero_variance_share)],
+        ["Runs", `${number(runs)}, ${number(active_runs)} active`],
       ]}
     />
   );
@@ -54,18 +57,14 @@ function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDet
       {mayOperate && environment.kind !== "outside" && (preset || from) && (
         <Group gap="xs" mt="xs">
           {preset && (
-            <Button
-              size="compact-sm"
-              variant="default"
-              renderRoot={(props) => <Link to="/runs/new" search={{ preset }} {...props} />}
-            >{`Launch form: ${preset}`}</Button>
+            <Button component={AppLink} to={`/runs/new?preset=${preset}`} size="compact-sm" variant="default">
+              {`Launch form: ${preset}`}
+            </Button>
           )}
           {from && (
-            <Button
-              size="compact-sm"
-              variant="default"
-              renderRoot={(props) => <Link to="/runs/new" search={{ from }} {...props} />}
-            >{`Clone ${from}`}</Button>
+            <Button component={AppLink} to={`/runs/new?from=${from}`} size="compact-sm" variant="default">
+              {`Clone ${from}`}
+            </Button>
           )}
         </Group>
       )}
@@ -86,7 +85,7 @@ const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
     ...{ label: "Run", className: "anywhere", value: ({ name }) => name },
     cell: ({ name, lessons, instances }) => (
       <>
-        <Link to="/runs/$name" params={{ name }} className="strong">
+        <Link to="/runs/$name" params={{ name }} data-strong>
           {name}
         </Link>
         {lessons.length > 0 && <div className="faint small">{lessons.map(visible).join(", ")}</div>}
@@ -105,39 +104,19 @@ const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
     ),
   },
   {
-    ...{ label: "Seen", className: "num soft wide-only", value: (run) => run.last_seen_at },
+    ...{ label: "Seen", className: "soft mantine-visible-from-sm", isNumber: true, value: (run) => run.last_seen_at },
     cell: ({ last_seen_at }) => <Age at={last_seen_at} suffix=" ago" />,
   },
 ];
 
-function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose: () => void }) {
-  const judge = useJudgeEnvironment();
-  const isAllowed = environment.denied !== null;
-  const name = visible(environment.name);
-  return (
-    <ReasonDialog
-      title={isAllowed ? `Allow ${name}?` : `Deny ${name} for new runs?`}
-      asking={judge}
-      refused="Environment not changed"
-      submit={isAllowed ? "Allow" : "Deny"}
-      recordedIn={isAllowed ? RECORDED_IN_AUDIT : "Shown in the error of refused launches, and recorded with your name in the audit log."}
-      destroys={!isAllowed}
-      onSubmit={(reason) => judge.mutate({ spec: environment.name, is_allowed: isAllowed, reason }, { onSuccess: onClose })}
-      onClose={onClose}
-    >
-      <p className="small">
-        {isAllowed ? "New runs can use this environment." : "New runs cannot use this environment. Existing runs continue."}
-      </p>
-    </ReasonDialog>
-  );
-}
-
 /** Whether new runs may use the environment, and the administrator's control for it. */
-function Approval({ environment }: { environment: KnownEnvironment }) {
+function Approval({ environment: { name, kind, registered, denied } }: { environment: KnownEnvironment }) {
   const isAdmin = useMayAdminister();
   const [isOpen, setOpen] = useState(false);
-  if (environment.kind === "outside" || !environment.registered) return null;
-  const { denied } = environment;
+  const approve = useApprove();
+  if (kind === "outside" || !registered) return null;
+  const verb = denied ? "Allow" : "Deny";
+  const close = () => setOpen(false);
   return (
     <div data-denied={denied ? "denied" : "allowed"}>
       {denied && (
@@ -152,9 +131,22 @@ function Approval({ environment }: { environment: KnownEnvironment }) {
         title={isAdmin ? undefined : TAKES_ADMIN}
         onClick={() => setOpen(true)}
       >
-        {denied ? "Allow…" : "Deny…"}
+        {verb}…
       </Button>
-      {isOpen && <Ask environment={environment} onClose={() => setOpen(false)} />}
+      {isOpen && (
+        <ReasonDialog
+          title={denied ? `Allow ${visible(name)}?` : `Deny ${visible(name)} for new runs?`}
+          asking={approve}
+          refused="Environment not changed"
+          submit={verb}
+          recordedIn={denied ? undefined : "Shown in the error of refused launches, and recorded with your name in the audit log."}
+          destroys={!denied}
+          onSubmit={(reason) => approve.mutate({ spec: name, is_allowed: denied !== null, reason }, { onSuccess: close })}
+          onClose={close}
+        >
+          {denied ? "New runs can use this environment." : "New runs cannot use this environment. Existing runs continue."}
+        </ReasonDialog>
+      )}
     </div>
   );
 }
@@ -171,7 +163,7 @@ function ProbePanel({ shown }: { shown: KnownEnvironmentDetail }) {
   const mayOperate = useMayOperate();
   const [typed, setTyped] = useState(() => startOf(shown));
   const [steps, setSteps] = useState<string | number>(STEPS);
-  const trying = useTryEnvironment();
+  const trying = useProbe();
   const { kwargs, problem } = kwargsOf(typed);
   const { data, error } = trying;
   const submit = () => kwargs && trying.mutate({ spec: shown.environment.name, kwargs, steps: Number(steps) || STEPS });
@@ -227,13 +219,13 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
   return (
     <SideSheet onClose={onClose} size="lg" title={visible(name)}>
       <p className="soft">
-        <span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}
+        <Badge>{KINDS[kind].label}</Badge> {KINDS[kind].meaning}
       </p>
       {error && <ErrorState title="Environment unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[90, 70, 160]} />}
       {data && (
         <>
-          <Figures shown={data} />
+          <Figures environment={data.environment} />
           <Launch shown={data} />
           <Approval environment={data.environment} />
           {kind === "steps" && data.environment.registered && <ProbePanel key={name} shown={data} />}

@@ -1,9 +1,9 @@
-import { SegmentedControl, TextInput } from "@mantine/core";
+import { Badge, Group, Paper, SegmentedControl, Space, Text, TextInput, UnstyledButton } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type Column, DataTable } from "@/components/DataTable";
 import { Age } from "@/components/inline";
-import { EmptyState } from "@/components/panels";
+import { EmptyState, PageTitle } from "@/components/panels";
 import { number, percent, visible } from "@/format";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
@@ -17,46 +17,38 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
     ...{ label: "Environment", className: css.name, value: (row) => row.name },
     cell: (row) => (
       <>
-        <button type="button" className="row-open" data-open onClick={() => onOpen(row)}>
+        <UnstyledButton data-open onClick={() => onOpen(row)}>
           {visible(row.name)}
-        </button>
-        {row.denied && (
-          <span className="tag" title={visible(row.denied.reason)}>
-            denied
-          </span>
-        )}
+        </UnstyledButton>
+        {row.denied && <Badge title={visible(row.denied.reason)}>denied</Badge>}
         {row.presets.map((preset) => (
-          <span key={preset} className="tag" title="Preset for this environment">
+          <Badge key={preset} title="Preset for this environment">
             {preset}
-          </span>
+          </Badge>
         ))}
-        <div className="narrow-only faint tiny">{KINDS[row.kind].label}</div>
+        <div className="mantine-hidden-from-sm faint tiny">{KINDS[row.kind].label}</div>
       </>
     ),
   },
   {
-    ...{ label: "Kind", className: "wide-only", value: (row) => KINDS[row.kind].label },
-    cell: (row) => (
-      <span className="tag" title={KINDS[row.kind].meaning}>
-        {KINDS[row.kind].label}
-      </span>
-    ),
+    ...{ label: "Kind", className: "mantine-visible-from-sm", value: (row) => KINDS[row.kind].label },
+    cell: (row) => <Badge title={KINDS[row.kind].meaning}>{KINDS[row.kind].label}</Badge>,
   },
   {
-    ...{ label: "Runs", className: "num", value: (row) => row.runs },
+    ...{ label: "Runs", isNumber: true, value: (row) => row.runs },
     cell: (row) => (
       <>
         {row.runs === 0 ? <span className="faint">never</span> : number(row.runs)}
-        {row.active_runs > 0 && <span className="faint small wide-only"> · {number(row.active_runs)} active</span>}
+        {row.active_runs > 0 && <span className="faint small mantine-visible-from-sm"> · {number(row.active_runs)} active</span>}
       </>
     ),
   },
   {
-    ...{ label: "Last seen", className: "nowrap soft wide-only", value: (row) => row.last_seen_at },
+    ...{ label: "Last seen", className: "nowrap soft mantine-visible-from-sm", value: (row) => row.last_seen_at },
     cell: (row) => <Age at={row.last_seen_at} suffix=" ago" />,
   },
   {
-    ...{ label: "Per hour", className: "num wide-only", value: (row) => row.per_hour },
+    ...{ label: "Per hour", className: "mantine-visible-from-sm", isNumber: true, value: (row) => row.per_hour },
     cell: (row) => (
       <>
         {number(row.per_hour)}
@@ -64,9 +56,9 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
       </>
     ),
   },
-  { label: "Mean reward", className: "num", value: (row) => row.reward_mean },
+  { label: "Mean reward", isNumber: true, value: (row) => row.reward_mean },
   {
-    ...{ label: "Zero variance", className: "num wide-only", value: (row) => row.zero_variance_share },
+    ...{ label: "Zero variance", className: "mantine-visible-from-sm", isNumber: true, value: (row) => row.zero_variance_share },
     title: "Share of groups whose scores are all equal, and which therefore give no learning signal.",
     cell: (row) => percent(row.zero_variance_share),
   },
@@ -81,12 +73,11 @@ export function EnvironmentsPage() {
   const [first] = list.data?.pages ?? [];
   return (
     <>
-      <div className="page-title">
-        <h1>Environments</h1>
+      <PageTitle title="Environments">
         <span className="soft small">Registered environments and those that runs have used.</span>
-      </div>
-      <section className="panel" aria-label="Environments by name">
-        <div className={css.bar}>
+      </PageTitle>
+      <Paper component="section" aria-label="Environments by name">
+        <Group p="sm" gap="sm">
           <TextInput
             size="xs"
             aria-label="Part of the name"
@@ -102,16 +93,20 @@ export function EnvironmentsPage() {
             data={["all", ...ENVIRONMENT_KINDS]}
             onChange={(value) => look({ kind: ENVIRONMENT_KINDS.find((each) => each === value) })}
           />
-          <span className="spacer" />
-          {first && <span className={`faint tiny ${css.window}`}>{windowText(first)}</span>}
-        </div>
+          <Space flex={1} />
+          {first && (
+            <Text size="xs" maw="34rem" className="faint">
+              {windowText(first)}
+            </Text>
+          )}
+        </Group>
         <DataTable
           label="Environments"
           rows={list.data?.pages.flatMap(({ results }) => results)}
           error={list.error}
           columns={columnsOf((row) => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) }))}
           keyOf={(row) => `${row.kind} ${row.name}`}
-          attributes={(row) => ({ className: "opens", "data-row": true, "data-environment": row.name })}
+          attributes={(row) => ({ "data-opens": true, "data-row": true, "data-environment": row.name })}
           pages={list}
           empty={
             <EmptyState
@@ -124,7 +119,7 @@ export function EnvironmentsPage() {
             </EmptyState>
           }
         />
-      </section>
+      </Paper>
       {of && name && (
         <EnvironmentDrawer kind={of} name={name} onClose={() => void navigate({ search: ({ of: _of, name: _name, ...rest }) => rest })} />
       )}

@@ -1,7 +1,7 @@
 /** Texts of environments: their kinds, launch commands and probes. Pure. */
 
 import { term } from "@/components/filter/suggest";
-import { count, number } from "@/format";
+import { counted, number } from "@/format";
 import { cliCommand } from "@/forms/launch";
 import type { EnvironmentKind, KnownEnvironment, KnownEnvironments, ProbedEnvironment } from "@/pages/environments/api";
 import type { SampleSearch } from "@/samples/search";
@@ -84,5 +84,5 @@ export function probeText(tried: ProbedEnvironment): string {
   if (!episode) return spaces;
   const total = episode.total_return === null ? "a non-finite reward" : `return ${number(episode.total_return)}`;
   const odd = episode.outside ? ` ▲ ${episode.outside}.` : "";
-  return `${spaces} One episode: ${count(episode.steps)} steps, ${ENDS[episode.ended]}, ${total}, ${number(episode.steps_per_second)} steps/s.${odd}`;
+  return `${spaces} One episode: ${counted(episode.steps, "step")}, ${ENDS[episode.ended]}, ${total}, ${number(episode.steps_per_second)} steps/s.${odd}`;
 }

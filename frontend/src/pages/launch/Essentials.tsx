@@ -1,4 +1,4 @@
-import { Select, Switch, TextInput } from "@mantine/core";
+import { Select, SimpleGrid, Switch, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Panel } from "@/components/panels";
@@ -7,7 +7,6 @@ import { type Field, textOf, valueOfText } from "@/forms/fields";
 import { valueAt } from "@/forms/schema";
 import type { LaunchState } from "@/forms/useLaunch";
 import { withValue } from "@/forms/yaml";
-import css from "@/pages/launch/launch.module.css";
 
 /** Id of the names of the registered environments of steps. */
 const ENVIRONMENTS = "environments-of-steps";
@@ -83,12 +82,12 @@ export function Essentials({ fields, state }: { fields: Field[]; state: LaunchSt
   const environments = useQuery(environmentNamesQuery("steps")).data ?? [];
   return (
     <Panel title="Essentials">
-      <div className={css.fields}>
+      <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }}>
         <NameInput state={state} />
         {fields.map((field) => (
           <EssentialInput key={field.path} field={field} state={state} />
         ))}
-      </div>
+      </SimpleGrid>
       <datalist id={ENVIRONMENTS}>
         {environments.map((name) => (
           <option key={name} value={name} />

@@ -1,7 +1,7 @@
+import { Alert, Badge, Group, Stack } from "@mantine/core";
 import type { RunCheck } from "@/api/types";
-import { Chip } from "@/components/chips";
+import { TextButton } from "@/components/panels";
 import { visible } from "@/format";
-import css from "@/pages/launch/launch.module.css";
 
 const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
 const TONES = { ok: "good", info: "quiet", warning: "held", error: "bad" } as const;
@@ -18,30 +18,35 @@ export function Findings({ check, isOld, onGo }: Props) {
   const { tone, sign, words } = RESULTS[check.result];
   return (
     <section aria-label="Check" data-result={check.result} tabIndex={-1}>
-      <p className={css.checkResult} role="status">
-        <Chip tone={tone} sign={sign}>
-          {words}
-        </Chip>{" "}
+      <Alert color={tone} icon={sign} mb="sm" title={words} role="status">
         <span className="faint tiny">{isOld ? "outdated: the form has changed" : `in ${check.seconds.toFixed(1)} s`}</span>
-      </p>
-      <ul className={css.findings}>
+      </Alert>
+      <Stack component="ul" gap="sm" m={0} p={0} fz="sm">
         {check.findings.map((each) => (
-          <li key={each.subject + each.field + each.message} data-level={each.level} data-finding={each.field}>
-            <span className={`${css.findingSign} tone-${TONES[each.level]}`} role="img" aria-label={each.level}>
+          <Group
+            component="li"
+            align="start"
+            wrap="nowrap"
+            gap="xs"
+            key={each.subject + each.field + each.message}
+            data-level={each.level}
+            data-finding={each.field}
+          >
+            <Badge circle size="lg" color={TONES[each.level]} role="img" aria-label={each.level}>
               {SIGNS[each.level]}
-            </span>
+            </Badge>
             <div className="anywhere">
               <b>{each.subject}</b> <span className="soft">{visible(each.message)}</span>
               {each.remedy && <div className="small">{visible(each.remedy)}</div>}
               {each.field && each.level !== "ok" && (
-                <button type="button" className="link-button mono tiny" onClick={() => onGo(each.field)}>
+                <TextButton className="mono tiny" onClick={() => onGo(each.field)}>
                   {each.field}
-                </button>
+                </TextButton>
               )}
             </div>
-          </li>
+          </Group>
         ))}
-      </ul>
+      </Stack>
     </section>
   );
 }

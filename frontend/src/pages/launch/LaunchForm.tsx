@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import type { Project } from "@/api/projects";
@@ -53,7 +53,7 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
   };
   return (
     <form onSubmit={submit} noValidate className={css.launch} aria-label="Launch a run">
-      <div className={css.main}>
+      <Stack gap="lg" miw={0}>
         <Guarded>
           {parent ? (
             <p className="soft">
@@ -70,23 +70,23 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
           <Essentials fields={essentialsOf(schema, state.config)} state={state} />
           <ConfigPanel state={state} schema={schema} />
         </Guarded>
-      </div>
-      <aside className={css.side} aria-label="Result">
+      </Stack>
+      <Stack component="aside" gap="lg" className={css.side} aria-label="Result">
         <Guarded>
           {state.full.data && <Findings check={state.full.data} isOld={state.isOld} onGo={state.go} />}
           <Panel title={`Changes (${state.changes.length})`}>
             <ChangeList changes={state.changes} from={visible(from)} />
           </Panel>
         </Guarded>
-      </aside>
-      <div className={css.actions} role="group" aria-label="Actions">
-        <span className={`small ${errors > 0 ? "bad" : "faint"} ${css.state}`} role={errors > 0 ? "alert" : undefined}>
+      </Stack>
+      <Group component={Paper} px="md" py="sm" gap="sm" justify="flex-end" className={css.actions} role="group" aria-label="Actions">
+        <Text size="sm" c={errors > 0 ? "bad" : "dimmed"} flex="1 1 20rem" role={errors > 0 ? "alert" : undefined}>
           {errors > 0
             ? `${errors} ${errors === 1 ? "error" : "errors"}.`
             : mayOperate
               ? "Check tries the environment and stores nothing. Launch starts the fleet, which waits for a trainer's weights."
               : "Launching requires the operator role."}
-        </span>
+        </Text>
         <Button variant="subtle" disabled={!mayOperate} onClick={() => state.isReadable() && setSaving(true)}>
           Save as preset…
         </Button>
@@ -96,7 +96,7 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
         <Button type="submit" loading={create.isPending} disabled={!mayOperate}>
           Launch
         </Button>
-      </div>
+      </Group>
       {isSaving && (
         <SavePreset config={state.config} from={preset?.saved} saved={saved} onSaved={state.forget} onClose={() => setSaving(false)} />
       )}

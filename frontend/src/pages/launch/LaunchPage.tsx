@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { projectQuery } from "@/api/projects";
 import { type RunConfigSchema, runQuery, schemaQuery } from "@/api/runs";
-import { ErrorState, Skeletons } from "@/components/panels";
+import { ErrorState, PageTitle, Skeletons } from "@/components/panels";
 import { visible } from "@/format";
 import { presetsQuery } from "@/forms/api";
 import { presetsIn, startsOf } from "@/forms/launch";
@@ -59,9 +59,8 @@ export function LaunchPage() {
   const { data, error, refetch } = useQuery(schemaQuery);
   return (
     <>
-      <div className="page-title">
-        <h1>Launch a run</h1>
-      </div>
+      <PageTitle title="Launch a run" />
+
       {error && <ErrorState title="Launch form unavailable" error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Skeletons heights={[140, 220, 320]} />}
       {data && <Ready {...data} />}

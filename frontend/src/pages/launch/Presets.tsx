@@ -1,17 +1,16 @@
 /** The presets of the launch form: start from one, save the form as one, delete one. */
 
-import { Button, Group, Radio, Stack, TextInput } from "@mantine/core";
+import { Badge, Group, Radio, SimpleGrid, Space, Stack, TextInput } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { ApiProblem } from "@/api/client";
 import { ReasonDialog } from "@/components/Dialog";
+import { TextButton } from "@/components/panels";
 import { visible } from "@/format";
 import { type Access, type SavedPreset, useDeletePreset, useSavePreset } from "@/forms/api";
-import { ACCESS, cardsOf, type StartPreset } from "@/forms/launch";
+import { ACCESS, needsOf, type StartPreset } from "@/forms/launch";
 import type { Config } from "@/forms/schema";
 import css from "./launch.module.css";
-
-const CARDS_AT_FIRST = 8;
 
 function DeletePreset({ preset, onClose }: { preset: SavedPreset; onClose: () => void }) {
   const remove = useDeletePreset();
@@ -38,28 +37,21 @@ function DeletePreset({ preset, onClose }: { preset: SavedPreset; onClose: () =>
 
 /** The presets that the form may start from; a saved one can be deleted once it is chosen. */
 export function PresetCards({ presets, chosen }: { presets: StartPreset[]; chosen: StartPreset | undefined }) {
-  const cards = cardsOf(presets);
-  const [showsAll, setShowsAll] = useState(false);
   const [isDeleting, setDeleting] = useState(false);
-  const shown = showsAll ? cards : cards.filter(({ name }, at) => at < CARDS_AT_FIRST || name === chosen?.name);
   const saved = chosen?.saved;
   return (
     <section aria-label="Presets">
       <Group justify="space-between" align="baseline" mb="xs">
-        <h2 className={css.title}>Start from a preset</h2>
+        <h2>Start from a preset</h2>
         {saved && (
           <span className="small soft">
             {ACCESS[saved.access].label}, saved by {visible(saved.changed_by.replace(/^user:/, ""))}{" "}
-            {saved.may_change && (
-              <button type="button" className="link-button" onClick={() => setDeleting(true)}>
-                Delete {saved.name}…
-              </button>
-            )}
+            {saved.may_change && <TextButton onClick={() => setDeleting(true)}>Delete {saved.name}…</TextButton>}
           </span>
         )}
       </Group>
-      <ul className={css.cards}>
-        {shown.map(({ name, kind, isSaved, sentence, needs }) => (
+      <SimpleGrid component="ul" cols={{ base: 1, xs: 2, lg: 3 }} m={0} p={0} style={{ listStyle: "none" }}>
+        {presets.map(({ name, title, config, saved: kept }) => (
           <li key={name}>
             <Link
               from="/runs/new"
@@ -69,21 +61,17 @@ export function PresetCards({ presets, chosen }: { presets: StartPreset[]; chose
               aria-current={name === chosen?.name ? "page" : undefined}
               data-preset={name}
             >
-              <span className="strong anywhere">{visible(name)}</span>
-              <span>
-                <span className="tag">{kind}</span> {isSaved && <span className="tag">saved</span>}
-              </span>
-              <span className="small soft anywhere">{visible(sentence)}</span>
-              <span className="tiny faint anywhere">Needs {visible(needs)}</span>
+              <Group component="span" gap="xs">
+                <b className="anywhere">{visible(name)}</b>
+                <Space flex={1} />
+                <Badge>{config.language ? "language" : "fleet"}</Badge> {kept && <Badge>saved</Badge>}
+              </Group>
+              <span className="small soft anywhere">{visible(kept ? kept.description : `${title}.`)}</span>
+              <span className="tiny faint anywhere">Needs {visible(needsOf(config))}</span>
             </Link>
           </li>
         ))}
-      </ul>
-      {shown.length < cards.length && (
-        <Button mt="xs" size="compact-sm" variant="default" onClick={() => setShowsAll(true)}>
-          Show all {cards.length} presets
-        </Button>
-      )}
+      </SimpleGrid>
       {isDeleting && saved && <DeletePreset preset={saved} onClose={() => setDeleting(false)} />}
     </section>
   );

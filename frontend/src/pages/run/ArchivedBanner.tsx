@@ -1,36 +1,25 @@
 import { Alert, Button, Group } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { api, body } from "@/api/client";
 import { actOnRuns } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
-import type { RunDetail } from "@/api/types";
 import { Moment } from "@/components/inline";
 import { ErrorState } from "@/components/panels";
 import { visible } from "@/format";
-
-/** The most recent archive event of the run. */
-function useArchiving(address: string, archivedAt: string) {
-  const { data } = useQuery({
-    queryKey: ["archived-by", address, archivedAt],
-    queryFn: () =>
-      body(api.GET("/api/v1/runs/{run}/events", { params: { path: { run: address }, query: { kinds: "archived", limit: 1 } } })),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-  return data?.results[0];
-}
+import { useRun } from "@/pages/run/RunContext";
 
 /** Notice on archived runs, which are read-only; operators can unarchive them here. */
-export function ArchivedBanner({ run, address, archivedAt }: { run: RunDetail; address: string; archivedAt: string }) {
+export function ArchivedBanner({ name, archivedAt }: { name: string; archivedAt: string }) {
+  const { run, events } = useRun();
   const mayOperate = useMayOperate();
   const navigate = useNavigate();
-  const event = useArchiving(address, archivedAt);
+  const event = events.findLast(({ kind }) => kind === "archived");
   const unarchive = useMutation({
     mutationFn: async () => {
       const [result] = await actOnRuns({ action: "unarchive", which: { ids: [run.id] }, reason: "", tag: "" }, () => {});
       if (result?.problem) throw new Error(result.problem);
     },
-    onSuccess: () => navigate({ to: "/runs/$name", params: { name: run.name }, replace: true }),
+    onSuccess: () => navigate({ to: "/runs/$name", params: { name }, replace: true }),
   });
   return (
     <>

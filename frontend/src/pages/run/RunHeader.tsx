@@ -1,24 +1,22 @@
-import { ActionIcon, Button, Group, Menu } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { ActionIcon, Badge, Box, Button, Group, Menu, Space, Text } from "@mantine/core";
 import { Link, useNavigate, useRouter } from "@tanstack/react-router";
 import { Ellipsis } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { QUEUE_MS, queueQuery } from "@/api/queue";
-import { type useAsk, useReset } from "@/api/runs";
+import { useReset } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
-import type { FleetPart, RunDetail, RunVerb } from "@/api/types";
+import type { RunDetail, RunVerb } from "@/api/types";
 import { ProjectTag, RunChip, useIsProven } from "@/components/chips";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { Age, AppLink, Hint, useNow } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { ErrorState, useCopying, useOutage } from "@/components/panels";
+import { ErrorState, PageTitle, useCopying, useOutage } from "@/components/panels";
 import { policyStep, utc, visible } from "@/format";
-import { usePartChangeFeed } from "@/live/live";
 import { useRun } from "@/pages/run/RunContext";
 import type { RunDialogName } from "@/pages/run/RunDialogs";
 import runCss from "@/pages/run/run.module.css";
-import { drainText, droppedText, isActive, pendingRequest, uptimeText, VERBS, type Verb } from "@/pages/run/verbs";
-import { viewLink } from "@/share/link";
+import { drainText, isActive, pendingRequest, uptimeText } from "@/pages/run/verbs";
+import { ACTIONS, droppedText, type Verb } from "@/runs/actions";
+import { viewLink } from "@/share/focus";
 import { useShortcuts } from "@/shell/keyboard";
 import { useCommands } from "@/shell/palette/commands";
 
@@ -39,100 +37,84 @@ function CopyLink() {
   );
 }
 
-/** The time since the last start. */
-function Uptime({ run }: { run: RunDetail }) {
-  const text = uptimeText(run, useNow());
+/** Creation, time since the last start, epoch and version. */
+function Details({ run }: { run: RunDetail }) {
+  const uptime = uptimeText(run, useNow());
   return (
-    text && (
-      <span data-uptime title={`Last started at ${utc(run.started_at)}; includes pauses`}>
-        {text}
-      </span>
-    )
+    <Menu.Label>
+      <div>
+        {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
+        {run.created_by && ` by ${visible(run.created_by)}`}
+      </div>
+      {uptime && (
+        <div data-uptime title={`Last started at ${utc(run.started_at)}; includes pauses`}>
+          {uptime}
+        </div>
+      )}
+      <div>
+        epoch {run.epoch} · policy {policyStep(run.policy_step)}
+      </div>
+    </Menu.Label>
   );
 }
 
-/** The estimated time of a drain. */
-function Drain({ run }: { run: RunDetail }) {
-  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
-  const { data } = useQuery({ ...queueQuery(run.name), refetchInterval });
-  return <span data-drain>{drainText(run, data)}</span>;
-}
-
-type Ask = ReturnType<typeof useAsk>;
-type VerbProps = { run: RunDetail; title: string; ask: Ask; children: ReactNode };
-
-/** The verbs of the run and a menu; reversible verbs act at once, or with a reason from their second button. */
-function Verbs({ run, title, ask, children }: VerbProps) {
+/** The verbs of the run and a menu: a reversible verb acts at once from its button, and with a reason from the menu. */
+function Verbs({ title, children }: { title: string; children: ReactNode }) {
+  const { run, ledger, ask } = useRun();
   const mayOperate = useMayOperate();
   const silence = useOutage();
   const navigate = useNavigate();
-  const { ledger } = useRun();
   const [confirming, setConfirming] = useState<Verb | null>(null);
   const reset = useReset(run.name);
   const isArchived = run.archived_at !== null;
   const allowed: Verb[] = isArchived ? [] : run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;
-  const asked: Verb | null = ask.isPending ? ask.variables.verb : reset.isPending ? "reset" : null;
-  const isDisabled = !mayOperate || asked !== null || silence !== null;
+  const isDisabled = !mayOperate || ask.isPending || reset.isPending || silence !== null;
   // A clone stays in the project.
   const clone = { from: run.name, project: run.project ?? undefined };
   const mayClone = !isArchived && run.kind !== "outside";
-
   const confirm = (verb: Verb) => {
-    if (ask.isError) ask.reset();
+    ask.reset();
     reset.reset();
     setConfirming(verb);
   };
   const toggle = allowed.find((verb) => verb === "resume") ?? allowed.find((verb) => verb === "pause");
   useShortcuts({ p: () => toggle && mayOperate && confirm(toggle) });
-  useCommands([
-    ...(mayOperate ? allowed : []).map((verb) => ({
-      ...{ id: `verb:${verb}`, group: "This page" as const, title: `${VERBS[verb].label} ${title}…`, note: VERBS[verb].does },
-      act: () => confirm(verb),
-    })),
-    ...(mayClone
-      ? [
-          {
-            ...{ id: "verb:clone", group: "This page" as const, title: `Clone ${title}` },
-            note: "Opens the launch form with this run's configuration.",
-            act: () => void navigate({ to: "/runs/new", search: clone }),
-          },
-        ]
-      : []),
-  ]);
-
-  const lookOf = (verb: Verb) => {
-    const { label, asking, does } = VERBS[verb];
-    const hint = silence ? `No server for ${silence}: nothing can be changed.` : mayOperate ? does : TAKES_OPERATOR;
-    return {
-      hint,
-      words: asked === verb ? `${asking}…` : label,
-      button: { disabled: isDisabled, "data-verb": verb, "aria-description": silence ? hint : does },
-    };
+  const commands = (mayOperate ? allowed : []).map((verb) => ({
+    ...{ id: `verb:${verb}`, group: "This page" as const, title: `${ACTIONS[verb].label} ${title}…`, note: ACTIONS[verb].does },
+    act: () => confirm(verb),
+  }));
+  const cloning = {
+    ...{ id: "verb:clone", group: "This page" as const, title: `Clone ${title}` },
+    note: "Opens the launch form with this run's configuration.",
+    act: () => void navigate({ to: "/runs/new", search: clone }),
   };
-  const { label, does, destroys, typed } = VERBS[confirming ?? "pause"];
+  useCommands(mayClone ? [...commands, cloning] : commands);
+  const hintOf = (verb: Verb) =>
+    silence ? `No server for ${silence}: nothing can be changed.` : mayOperate ? ACTIONS[verb].does : TAKES_OPERATOR;
+  const described = (verb: Verb) => ({
+    disabled: isDisabled,
+    "data-verb": verb,
+    "aria-description": silence ? hintOf(verb) : ACTIONS[verb].does,
+  });
+  const { label, does, destroys, typed } = ACTIONS[confirming ?? "pause"];
   const dropped = confirming && droppedText(confirming, run, ledger);
   return (
     <>
       <Group gap="xs" role="group" aria-label="Actions">
         {allowed
-          .filter((verb) => !VERBS[verb].destroys)
-          .map((verb) => {
-            const { hint, words, button } = lookOf(verb);
-            return (
-              <Button.Group key={verb}>
-                <Hint label={hint}>
-                  <Button variant="default" {...button} onClick={() => ask.mutate({ verb: verb as RunVerb, reason: "" })}>
-                    {words}
-                  </Button>
-                </Hint>
-                <Hint label={`${VERBS[verb].label} with a reason`}>
-                  <Button variant="default" px="xs" disabled={isDisabled} aria-label="Give a reason" onClick={() => confirm(verb)}>
-                    <span aria-hidden="true">▾</span>
-                  </Button>
-                </Hint>
-              </Button.Group>
-            );
-          })}
+          .filter((verb) => !ACTIONS[verb].destroys)
+          .map((verb) => (
+            <Hint key={verb} label={hintOf(verb)}>
+              <Button
+                variant="default"
+                loading={ask.isPending && ask.variables.verb === verb}
+                {...described(verb)}
+                onClick={() => ask.mutate({ verb: verb as RunVerb, reason: "" })}
+              >
+                {ACTIONS[verb].label}
+              </Button>
+            </Hint>
+          ))}
         <Menu position="bottom-end" shadow="md">
           <Menu.Target>
             <ActionIcon variant="default" size={36} aria-label="More actions">
@@ -140,31 +122,21 @@ function Verbs({ run, title, ask, children }: VerbProps) {
             </ActionIcon>
           </Menu.Target>
           <Menu.Dropdown maw="20rem">
-            {allowed
-              .filter((verb) => VERBS[verb].destroys)
-              .map((verb) => {
-                const { hint, words, button } = lookOf(verb);
-                return (
-                  <Menu.Item
-                    key={verb}
-                    className={VERBS[verb].typed ? runCss.kill : undefined}
-                    title={hint}
-                    {...button}
-                    onClick={() => confirm(verb)}
-                  >
-                    {words}…
-                  </Menu.Item>
-                );
-              })}
-            {mayClone && (
+            {allowed.map((verb) => (
               <Menu.Item
-                title="Opens the launch form with this run's configuration and highlights your changes."
-                renderRoot={(props) => <Link to="/runs/new" search={clone} {...props} />}
+                key={verb}
+                className={ACTIONS[verb].typed ? "bad" : undefined}
+                title={hintOf(verb)}
+                {...described(verb)}
+                onClick={() => confirm(verb)}
               >
-                Clone
+                {ACTIONS[verb].destroys ? `${ACTIONS[verb].label}…` : `${ACTIONS[verb].label} with a reason…`}
               </Menu.Item>
-            )}
+            ))}
+            {mayClone && <Menu.Item renderRoot={(props) => <Link to="/runs/new" search={clone} {...props} />}>Clone</Menu.Item>}
             {children}
+            <Menu.Divider />
+            <Details run={run} />
           </Menu.Dropdown>
         </Menu>
       </Group>
@@ -190,55 +162,47 @@ function Verbs({ run, title, ask, children }: VerbProps) {
       )}
       {/* A verb without a dialog. */}
       {ask.error && !confirming && (
-        <div className={runCss.verbProblem}>
-          <ErrorState title={`${VERBS[ask.variables?.verb ?? "pause"].label} failed`} error={ask.error} />
-        </div>
+        <Box w="100%">
+          <ErrorState title={`${ACTIONS[ask.variables?.verb ?? "pause"].label} failed`} error={ask.error} />
+        </Box>
       )}
     </>
   );
 }
 
-type Props = {
-  title: string;
-  run: RunDetail;
-  fleet: FleetPart | undefined;
-  ask: Ask;
-  /** Smaller, above the viewers of trajectories. */
-  isCompact: boolean;
-};
-
 /** The run's name, state, reason, tags and actions in one row; all else in a menu. */
-export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
+export function RunHeader({ title, isCompact }: { title: string; isCompact: boolean }) {
+  const { run, fleet, ledger } = useRun();
   const mayOperate = useMayOperate();
   const [dialog, setDialog] = useState<RunDialogName | null>(null);
   const pending = pendingRequest(run, fleet, useIsProven(run, fleet?.confirmed_at));
+  const drain = drainText(run, ledger);
   return (
     <>
-      <div className={`page-title ${runCss.runTitle}`} data-status={run.status} data-compact={isCompact || undefined}>
-        <h1>{title}</h1>
+      <PageTitle className={runCss.runTitle} title={title} data-status={run.status} data-compact={isCompact || undefined}>
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
-        <div className={`${runCss.runFacts} small soft`}>
+        <Group gap="0.2rem 0.75rem" miw={0} className="small soft">
           {pending && (
-            <span className={runCss["arrival-requested"]} data-pending role="status">
+            <span className="held" data-pending role="status">
               <span aria-hidden="true">◷</span> {pending}
             </span>
           )}
-          {run.status === "draining" && <Drain run={run} />}
+          {drain && <span data-drain>{drain}</span>}
           {!isCompact && run.project && <ProjectTag name={run.project} />}
           {!isCompact &&
             run.tags.map((tag) => (
-              <AppLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
+              <Badge key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} component={AppLink}>
                 {visible(tag)}
-              </AppLink>
+              </Badge>
             ))}
           {run.status_reason && (
-            <span className={runCss.runReason} title={visible(run.status_reason)}>
+            <Text size="sm" truncate maw="24rem" title={visible(run.status_reason)}>
               “{visible(run.status_reason)}”
-            </span>
+            </Text>
           )}
-        </div>
-        <span className="spacer" />
-        <Verbs run={run} title={title} ask={ask}>
+        </Group>
+        <Space flex={1} />
+        <Verbs title={title}>
           <Menu.Item renderRoot={(props) => <Link to="/compare" search={{ runs: run.name }} {...props} />}>Compare</Menu.Item>
           <CopyLink />
           {mayOperate && (
@@ -246,25 +210,14 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
               <Menu.Item onClick={() => setDialog("tags")}>{run.tags.length > 0 ? "Edit tags" : "Add tags"}</Menu.Item>
               <Menu.Item onClick={() => setDialog("project")}>{run.project ? "Change project" : "Add to project"}</Menu.Item>
               {!isActive(run) && (
-                <Menu.Item className={runCss.kill} data-verb="delete" onClick={() => setDialog("delete")}>
+                <Menu.Item className="bad" data-verb="delete" onClick={() => setDialog("delete")}>
                   Delete…
                 </Menu.Item>
               )}
             </>
           )}
-          <Menu.Divider />
-          <Menu.Label className={runCss.runDetails}>
-            <span>
-              {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
-              {run.created_by && ` by ${visible(run.created_by)}`}
-            </span>
-            <Uptime run={run} />
-            <span>
-              epoch {run.epoch} · policy {policyStep(run.policy_step)}
-            </span>
-          </Menu.Label>
         </Verbs>
-      </div>
+      </PageTitle>
       {dialog && <RunDialog name={dialog} run={run} title={title} onClose={() => setDialog(null)} />}
     </>
   );

@@ -129,7 +129,8 @@ it("takes a reason before a pause", async () => {
   addRun(server, runOf("explained"));
   server.on("POST", "/api/v1/runs/{run}/pause", () => addRun(server, runOf("explained", { status: "paused", allowed_verbs: ["resume"] })));
   await load("/runs/explained");
-  await press("Give a reason");
+  await press("More actions");
+  fireEvent.click(await screen.findByRole("menuitem", { name: "Pause with a reason…" }));
   const asked = await dialog("Pause explained?");
   fill(asked.getByLabelText("Reason"), "the disk is swapped");
   fireEvent.click(asked.getByRole("button", { name: "Pause" }));
@@ -162,40 +163,19 @@ it("copies a link to its view", async () => {
   expect(await screen.findByText("Link copied")).toBeInTheDocument();
 });
 
-function event(id: number, kind: string, details: RunEvent["details"], reason = ""): RunEvent {
-  return { id, at: new Date().toISOString(), kind, level: "info", actor: "user:ada", message: kind, reason, details, request_id: "" };
-}
-
-it("restores earlier settings of a run", async () => {
+it("lists what changed the state or the settings of a run, with reasons", async () => {
   const server = serverFor();
-  const run = addRun(server, runOf("restored", { max_staleness: 7, max_age_seconds: 90 }));
-  let events = [
-    event(3, "settings_changed", { max_staleness: { before: 4, after: 7 }, max_age_seconds: { before: null, after: 90 } }),
-    event(2, "settings_changed", { max_staleness: { before: null, after: 4 } }),
-    event(1, "created", {}),
-  ];
-  server
-    .on("GET", "/api/v1/runs/{run}/events", () => ({ results: events, next: null }))
-    .on("PATCH", "/api/v1/runs/{run}", ({ body }) => {
-      const details = { max_staleness: { before: 7, after: null }, max_age_seconds: { before: 90, after: null } };
-      events = [event(4, "settings_changed", details, String(body.reason)), ...events];
-      return run;
-    });
-  await load("/runs/restored/config");
-  const made = await one("[data-change=created]");
-  fireEvent.click(within(made).getByRole("button", { name: /^Restore these settings/ }));
-  const asked = await dialog("Restore these settings?");
-  const changes = within(asked.getByLabelText("Changes")).getAllByRole("listitem");
-  expect(changes.map(({ textContent }) => textContent)).toEqual(["max_staleness 7 → none", "max_age_seconds 90 → none"]);
-  fill(asked.getByLabelText("Reason"), "it was better before");
-  fireEvent.click(asked.getByRole("button", { name: "Restore" }));
-
-  await waitFor(() => expect(document.querySelector("[data-change=settings_changed]")).toHaveTextContent("it was better before"));
-  expect(document.querySelector("[data-change=settings_changed]")).toHaveTextContent("user:ada");
-  const restored = { max_staleness: null, max_age_seconds: null, reason: "it was better before" };
-  expect(server.bodies("PATCH", "/api/v1/runs/restored")).toEqual([restored]);
-  // The current value has nothing to restore.
-  await waitFor(() => expect(within(made).queryByRole("button", { name: /Restore/ })).toBeNull());
+  addRun(server, runOf("changed"));
+  const at = new Date().toISOString();
+  const changed: RunEvent = {
+    ...{ id: 3, at, kind: "settings_changed", level: "info", actor: "user:ada", message: "max_staleness 4 → none", details: {} },
+    ...{ reason: "it was better before", request_id: "" },
+  };
+  server.on("GET", "/api/v1/runs/{run}/events", { results: [changed], next: null });
+  await load("/runs/changed/config");
+  expect(await one("[data-event=settings_changed]")).toHaveTextContent("max_staleness 4 → none user:ada“it was better before”");
+  const [asked] = server.asked.filter(({ path }) => path.endsWith("/events"));
+  expect(asked?.query.get("kinds")).toContain("settings_changed");
 });
 
 it("changes the weight of an environment and mutes another", async () => {

@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, Paper, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, useMemo } from "react";
@@ -10,9 +10,9 @@ import { useIsProven } from "@/components/chips";
 import { DataLoss, isLoss } from "@/components/DataLoss";
 import { AppLink } from "@/components/inline";
 import { EmptyState, ErrorState, Guarded, Skeletons } from "@/components/panels";
-import { currentDiagnosis } from "@/diagnosis/current";
+import { currentDiagnosis } from "@/diagnosis/Diagnosis";
 import { visible } from "@/format";
-import { useEventBackfill, usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
+import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
@@ -24,8 +24,8 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
   if (error.code !== "not_found")
     return <ErrorState title="Run unavailable" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
   return (
-    <div className="panel">
-      <h1 className="unseen">{visible(name)}</h1>
+    <Paper>
+      <VisuallyHidden component="h1">{visible(name)}</VisuallyHidden>
       <EmptyState
         title={`No run named ${visible(name)}`}
         action={
@@ -41,7 +41,7 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
       >
         Check the name, or search the archived runs.
       </EmptyState>
-    </div>
+    </Paper>
   );
 }
 
@@ -75,7 +75,6 @@ function LiveRun({ name }: { name: string }) {
   const error = useTopicError(topic);
   const isViewer = useLocation({ select: ({ pathname }) => isViewerAt(pathname) });
   const ask = useAsk(name);
-  useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
@@ -99,9 +98,9 @@ function LiveRun({ name }: { name: string }) {
     <ReadOnlyContext value={run.archived_at !== null}>
       <RunContext value={parts}>
         <Guarded>
-          <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} isCompact={isViewer} />
+          <RunHeader title={run.name} isCompact={isViewer} />
           <ReadOnlyContext value={false}>
-            {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
+            {run.archived_at && <ArchivedBanner name={run.name} archivedAt={run.archived_at} />}
           </ReadOnlyContext>
           <RunTabs run={addressed} />
           {!run.archived_at && <RunLosses run={run.name} />}

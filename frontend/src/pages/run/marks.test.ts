@@ -20,25 +20,21 @@ const FOUND: Annotations = {
 };
 
 it("places marks on every axis and omits others", () => {
-  expect(marksOf(FOUND, "step", BEGAN, "all").map(({ x, role }) => [x, role])).toEqual([
+  expect(marksOf(FOUND, "step", BEGAN).map(({ x, role }) => [x, role])).toEqual([
     [20, "event"],
     [10, "note"],
   ]);
-  expect(marksOf(FOUND, "elapsed", BEGAN, "all").map(({ x }) => x)).toEqual([120, 60]);
-  expect(marksOf(FOUND, "amount", BEGAN, "all").map(({ text }) => text)).toEqual(["paused"]);
-  expect(marksOf(FOUND, "time", BEGAN, "notes")).toEqual([
-    { x: Date.parse("2026-03-01T12:01:00Z") / 1000, text: "half the rate (ada)", role: "note" },
-  ]);
-});
-
-it("shows none if hidden or unknown", () => {
-  expect(marksOf(FOUND, "step", BEGAN, "none")).toEqual([]);
-  expect(marksOf(undefined, "step", BEGAN, "all")).toEqual([]);
+  expect(marksOf(FOUND, "elapsed", BEGAN).map(({ x }) => x)).toEqual([120, 60]);
+  expect(marksOf(FOUND, "amount", BEGAN).map(({ text }) => text)).toEqual(["paused"]);
+  expect(marksOf(FOUND, "time", BEGAN)[1]).toEqual({
+    ...{ x: Date.parse("2026-03-01T12:01:00Z") / 1000, text: "half the rate (ada)", role: "note" },
+  });
+  expect(marksOf(undefined, "step", BEGAN)).toEqual([]);
 });
 
 it("distinguishes published versions from events", () => {
   const version = { id: 7, kind: "weights_version", message: "version 3 of epoch 0", at: BEGAN, step: 3, amount: null };
-  const marks = marksOf({ ...FOUND, events: [...FOUND.events, version] }, "step", BEGAN, "all");
+  const marks = marksOf({ ...FOUND, events: [...FOUND.events, version] }, "step", BEGAN);
   expect(marks.map(({ x, role }) => [x, role])).toEqual([
     [20, "event"],
     [3, "version"],

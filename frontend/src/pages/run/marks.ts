@@ -1,8 +1,8 @@
 /** Annotations and events of a run on its charts. */
 
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { api, body, useChange } from "@/api/client";
+import { api, ask, at, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import type { Mark } from "@/charts/model";
@@ -19,28 +19,23 @@ export type MarkedEvents = "run" | "fleet";
 
 export function annotationsQuery(run: string, events: MarkedEvents = "run") {
   const query = events === "run" ? {} : { events };
-  return queryOptions({
-    queryKey: ["annotations", run, ...Object.values(query)],
-    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } })),
-    refetchInterval: REREAD_MS,
+  return ask(
+    ["annotations", run, ...Object.values(query)],
+    () => api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } }),
+    { refetchInterval: REREAD_MS },
+  );
+}
+
+export const useAnnotate = (run: string) =>
+  useChange(annotationsQuery(run).queryKey, (annotation: NewAnnotation) =>
+    body(api.POST("/api/v1/runs/{run}/annotations", { ...at(run), body: annotation })),
+  );
+
+export const useDeleteAnnotation = (run: string, annotation: number) =>
+  useChange(annotationsQuery(run).queryKey, (reason: string) => {
+    const params = { path: { run, annotation: String(annotation) }, query: { reason } };
+    return body(api.DELETE("/api/v1/runs/{run}/annotations/{annotation}", { params }));
   });
-}
-
-export function useAnnotate(run: string) {
-  return useChange(annotationsQuery(run).queryKey, (annotation: NewAnnotation) =>
-    body(api.POST("/api/v1/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
-  );
-}
-
-export function useDeleteAnnotation(run: string, annotation: number) {
-  return useChange(annotationsQuery(run).queryKey, (reason: string) =>
-    body(
-      api.DELETE("/api/v1/runs/{run}/annotations/{annotation}", {
-        params: { path: { run, annotation: String(annotation) }, query: { reason } },
-      }),
-    ),
-  );
-}
 
 type Placed = { at: string; step: number | null; amount: number | null };
 
@@ -51,25 +46,23 @@ const PLACE: Record<MetricAxis, (placed: Placed, beganAt: string) => number | nu
   amount: ({ amount }) => amount,
 };
 
-export type Shown = "all" | "notes" | "none";
-
 /** The marks of a run on one axis; those without a position on it are omitted. */
-export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganAt: string, shown: Shown): Mark[] {
-  if (!found || shown === "none") return [];
+export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganAt: string): Mark[] {
+  if (!found) return [];
   const place = (placed: Placed): number | null => PLACE[axis](placed, beganAt);
   const notes = found.results.map((row): Mark | null => {
     const x = place(row);
     return x === null ? null : { x, text: `${row.text} (${row.created_by})`, role: "note" };
   });
-  const events = (shown === "all" ? found.events : []).map((row): Mark | null => {
+  const events = found.events.map((row): Mark | null => {
     const x = place(row);
     return x === null ? null : { x, text: row.message, role: row.kind === "weights_version" ? "version" : "event" };
   });
   return [...events, ...notes].filter((mark) => mark !== null);
 }
 
-export function useMarks(run: RunDetail, axis: MetricAxis, shown: Shown = "all", events?: MarkedEvents): Mark[] {
+export function useMarks(run: RunDetail, axis: MetricAxis, events?: MarkedEvents): Mark[] {
   const { data } = useQuery(annotationsQuery(run.name, events));
   const beganAt = run.trainer_started_at ?? run.created_at;
-  return useMemo(() => marksOf(data, axis, beganAt, shown), [data, axis, beganAt, shown]);
+  return useMemo(() => marksOf(data, axis, beganAt), [data, axis, beganAt]);
 }

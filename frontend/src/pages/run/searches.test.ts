@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { logOf } from "./fleet/views";
-import { logsSearch } from "./logs/search";
+import { logsSearch, processOf, textOf } from "./logs/search";
 import { queueSearch } from "./queue/search";
 import { isViewerAt } from "./tabs";
 
@@ -12,9 +11,16 @@ it("keeps batch, state and range of the queue in the URL", () => {
   expect(nonEmpty(queueSearch({ batch: { a: 1 }, state: "eaten", from: 9, to: 5 }))).toEqual({});
 });
 
-it("keeps the open log of a fleet in the URL", () => {
-  expect([logOf("manager"), logOf(2), logOf("2.1")]).toEqual(["manager", "2", "2.1"]);
-  expect([logOf("../x"), logOf({}), logOf("")]).toEqual([undefined, undefined, undefined]);
+it.each([
+  ["manager", { worker: null, slot: null }],
+  ["3", { worker: 3, slot: null }],
+  ["3.0", { worker: 3, slot: 0 }],
+])("names the process %s in the URL", (text, place) => {
+  expect([processOf(text), textOf(place)]).toEqual([place, text]);
+});
+
+it("rejects other names of processes", () => {
+  expect([undefined, "", "x", "-1", "1.2.3"].map(processOf)).toEqual([null, null, null, null, null]);
 });
 
 it("keeps log, time and level in the URL", () => {

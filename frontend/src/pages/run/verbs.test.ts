@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
-import type { FleetPart, QueueAnswer, RunSummary } from "@/api/types";
-import { drainText, following, newer, pendingRequest, uptimeText, VERBS } from "./verbs";
+import type { FleetPart, LedgerPart, RunSummary } from "@/api/types";
+import { ACTIONS } from "@/runs/actions";
+import { drainText, newer, pendingRequest, uptimeText } from "./verbs";
 
 const run = (status: RunSummary["status"], at = "2026-01-01T00:00:00Z"): RunSummary =>
   ({ id: 1, kind: "fleet", status, status_changed_at: at }) as RunSummary;
@@ -33,37 +34,26 @@ it("uses the newer of response and live data", () => {
 });
 
 it("confirms irreversible verbs", () => {
-  const destroying = Object.entries(VERBS).filter(([, look]) => look.destroys);
-  expect(destroying.map(([verb]) => verb)).toEqual(["drain", "stop", "kill", "reset"]);
+  const destroying = Object.entries(ACTIONS).filter(([, look]) => look.destroys);
+  expect(destroying.map(([verb]) => verb)).toEqual(["drain", "stop", "kill", "reset", "archive"]);
 });
 
 it("counts workers that applied the status", () => {
-  const workers = [{ state: "paused" }, { state: "running" }, { state: "paused" }] as const;
-  expect(following("paused", [...workers])).toBe("2 of 3 workers paused");
-  expect(following("paused", [{ state: "running" }])).toBe("0 of 1 worker paused");
-  expect(following("paused", [])).toBe("");
-  expect(following("queued", [...workers])).toBe("");
+  const of = (...states: string[]) => ({ ...fleet("running"), workers: states.map((state) => ({ state })) }) as FleetPart;
+  expect(pendingRequest(run("paused"), of("paused", "running", "paused"), true)).toBe("requested: paused; 2 of 3 workers paused");
+  expect(pendingRequest(run("paused"), of("running"), true)).toBe("requested: paused; 0 of 1 worker paused");
 });
 
 it("describes the remaining drain", () => {
-  // 6 queued groups of 4 sequences and 2 leased ones
-  const queue = {
-    unit: "sequences",
-    queued: 6,
-    queued_sequences: 24,
-    leased: 2,
-    leased_sequences: 8,
-    trained_per_second: 4,
-  } as QueueAnswer;
-  expect(drainText({ ...run("draining"), batch_size: 16 }, queue)).toBe("32 sequences to serve, 2 batches; about 8 s at the current rate");
-  const idle = { ...queue, trained_per_second: null };
-  expect(drainText({ ...run("draining"), batch_size: null }, idle)).toBe("32 sequences to serve; no recent batches");
-  expect(drainText(run("running"), queue)).toBe("");
+  const ledger = { fragments: { queued: 24, waiting: 0, leased: 8 } } as unknown as LedgerPart;
+  expect(drainText({ ...run("draining"), batch_size: 16 }, ledger)).toBe("32 fragments to serve, 2 batches");
+  expect(drainText({ ...run("draining"), batch_size: null }, ledger)).toBe("32 fragments to serve");
+  expect(drainText(run("running"), ledger)).toBe("");
 });
 
 it("requires the name for destructive verbs", () => {
   expect(
-    Object.entries(VERBS)
+    Object.entries(ACTIONS)
       .filter(([, look]) => look.typed)
       .map(([verb]) => verb),
   ).toEqual(["stop", "kill", "reset"]);

@@ -1,3 +1,4 @@
+import { Group, Space, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
 import { AlertChip, RunChip } from "@/components/chips";
@@ -6,7 +7,6 @@ import { useNow } from "@/components/inline";
 import { number, visible } from "@/format";
 import { useLiveRuns, useTopicError } from "@/live/live";
 import { concerns } from "@/pages/runs/concerns";
-import css from "./attention.module.css";
 
 /** What needs attention on the server, in one line: the newest alert, errors first, and silent runs or runs paused for long. */
 export function AttentionStrip() {
@@ -21,23 +21,27 @@ export function AttentionStrip() {
   return (
     <>
       <LossOfRuns />
-      <section className={css.strip} aria-label="Needs attention">
+      <Group component="section" gap="md" wrap="nowrap" mih="2.25rem" mb="xs" fz="sm" aria-label="Needs attention">
         {alert && (
-          <span className={css.item} data-attention={alert.kind}>
+          <Group gap="xs" wrap="nowrap" miw={0} data-attention={alert.kind}>
             <AlertChip alert={alert} />
-            <Link to="/alerts" search={{ alert: alert.id }} className={css.words} title={visible(alert.message)}>
-              {visible(alert.message)}
-            </Link>
-          </span>
+            <Text span inherit truncate>
+              <Link to="/alerts" search={{ alert: alert.id }} title={visible(alert.message)}>
+                {visible(alert.message)}
+              </Link>
+            </Text>
+          </Group>
         )}
         {concern && (
-          <span className={css.item} data-attention={concern.run.name}>
+          <Group gap="xs" wrap="nowrap" miw={0} className={alert && "mantine-visible-from-sm"} data-attention={concern.run.name}>
             <RunChip run={concern.run} observedAt={concern.run.observed_at} reason={concern.run.fleet_reason} />
-            <Link to="/runs/$name" params={{ name: concern.run.name }} className={css.words} title={visible(concern.why)}>
-              {concern.run.name}: {visible(concern.why)}
-            </Link>
+            <Text span inherit truncate>
+              <Link to="/runs/$name" params={{ name: concern.run.name }} title={visible(concern.why)}>
+                {concern.run.name}: {visible(concern.why)}
+              </Link>
+            </Text>
             {further.length > 0 && <span className="soft nowrap">and {number(further.length)} more</span>}
-          </span>
+          </Group>
         )}
         {summary && groups.length === 0 && !concern && (
           <span className="soft" role="status">
@@ -45,13 +49,13 @@ export function AttentionStrip() {
           </span>
         )}
         {error && !summary && <span className="held">Alerts unavailable: {error.detail}</span>}
-        <span className="spacer" />
+        <Space flex={1} />
         {summary && (
           <Link to="/alerts" className="nowrap">
             {open > 0 ? `Alerts: ${number(open)} open` : "Alerts"}
           </Link>
         )}
-      </section>
+      </Group>
     </>
   );
 }

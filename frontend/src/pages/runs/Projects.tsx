@@ -1,6 +1,6 @@
 /** The projects that runs belong to, in a dialog of the list of runs. */
 
-import { Button, Group, Switch, TextInput } from "@mantine/core";
+import { Button, Group, Switch, TextInput, VisuallyHidden } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -11,9 +11,8 @@ import { useMayOperate } from "@/api/session";
 import { DataTable } from "@/components/DataTable";
 import { Dialog, ReasonDialog } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
-import { EmptyState, ErrorState, rolldeckCommand, Skeletons } from "@/components/panels";
-import { ShowMore } from "@/components/Table";
-import { counted, number, visible } from "@/format";
+import { EmptyState, rolldeckCommand } from "@/components/panels";
+import { counted, visible } from "@/format";
 import { presetsQuery } from "@/forms/api";
 import { ConfigEditor } from "@/forms/ConfigPanel";
 import { defaultsText } from "@/forms/launch";
@@ -103,34 +102,34 @@ function EditDialog({ project, onClose }: { project?: Project; onClose: () => vo
   );
 }
 
-type Verb = "archive" | "delete";
+type Verb = "archive" | "restore" | "delete";
+
+const CONFIRM: Record<Verb, { label: string; done: string; effect: string }> = {
+  delete: { label: "Delete", done: "deleted", effect: "Its archived runs stay, without a project." },
+  archive: { label: "Archive", done: "archived", effect: "Its runs stay in it and continue. No run can be added to it." },
+  restore: { label: "Restore", done: "restored", effect: "Runs can be added to it again." },
+};
 
 /** Archive, restore or delete a project, with a reason. */
 function ConfirmDialog({ project, verb, onClose }: { project: Project; verb: Verb; onClose: () => void }) {
   const change = useChangeProject(project.name);
   const remove = useDeleteProject(project.name);
-  const archived = project.archived_at === null;
-  const texts = {
-    delete: { submit: "Delete", done: "deleted", effect: "Its archived runs stay, without a project." },
-    archive: { submit: "Archive", done: "archived", effect: "Its runs stay in it and continue. No run can be added to it." },
-    restore: { submit: "Restore", done: "restored", effect: "Runs can be added to it again." },
-  };
+  const { label, done, effect } = CONFIRM[verb];
   const isDeleted = verb === "delete";
-  const { submit, done, effect } = texts[isDeleted ? "delete" : archived ? "archive" : "restore"];
   const isFull = isDeleted && project.runs > 0;
+  const onSuccess = onClose;
   return (
     <ReasonDialog
-      title={`${submit} project ${visible(project.name)}`}
+      title={`${label} project ${visible(project.name)}`}
       asking={isDeleted ? remove : change}
       refused={`Project not ${done}`}
-      submit={submit}
+      submit={label}
       destroys={isDeleted}
       isReady={!isFull}
-      onSubmit={(reason) =>
-        isDeleted
-          ? remove.mutate(reason, { onSuccess: onClose })
-          : change.mutate({ archived, defaults: {}, reason }, { onSuccess: onClose })
-      }
+      onSubmit={(reason) => {
+        if (isDeleted) remove.mutate(reason, { onSuccess });
+        else change.mutate({ archived: verb === "archive", defaults: {}, reason }, { onSuccess });
+      }}
       onClose={onClose}
     >
       {isFull ? `It has ${counted(project.runs, "run")}. Move them to another project first, or archive the project.` : effect}
@@ -144,71 +143,66 @@ function List({ onOpen, onClose }: ListProps) {
   const mayOperate = useMayOperate();
   const [isArchived, setArchived] = useState(false);
   const list = useInfiniteQuery(projectsQuery(isArchived));
-  const rows = (list.data?.pages ?? []).flatMap(({ results }) => results);
-  const create = mayOperate && <Button onClick={() => onOpen({ verb: "edit" })}>New project</Button>;
   return (
     <Dialog onClose={onClose} title="Projects" size="xl">
       <Group justify="space-between" mb="sm">
         <Switch label="Archived" checked={isArchived} onChange={(event) => setArchived(event.currentTarget.checked)} />
-        {create}
+        {mayOperate && <Button onClick={() => onOpen({ verb: "edit" })}>New project</Button>}
       </Group>
-      {list.isPending && <Skeletons heights={[200]} />}
-      {list.isError && <ErrorState title="Projects unavailable" error={list.error} onRetry={() => void list.refetch()} />}
-      {list.isSuccess && rows.length === 0 && (
-        <EmptyState
-          title={isArchived ? "No archived projects" : "No projects yet"}
-          command={rolldeckCommand("api POST projects name=mazes")}
-          needs={{ scope: "user" }}
-        >
-          A project groups runs and gives new ones a preset, a configuration and tags. An archived project takes no runs.
-        </EmptyState>
-      )}
-      {rows.length > 0 && (
-        <DataTable<Project>
-          label="Projects"
-          rows={rows}
-          keyOf={({ name }) => name}
-          attributes={({ name }) => ({ "data-row": true, "data-project": name })}
-          columns={[
-            {
-              ...{ id: "name", label: "Project", value: ({ name }) => name },
-              cell: (project) => (
-                <>
-                  <Link to="/runs" search={{ q: term("project", project.name) }} className="strong anywhere" onClick={onClose}>
-                    {visible(project.name)}
-                  </Link>
-                  <div className="soft small anywhere">
-                    {visible([project.title, project.description].filter(Boolean).join(": "))}
-                    <div className="faint" data-defaults>
-                      {project.defaults.preset && `preset ${visible(project.defaults.preset)}; `}
-                      {visible(defaultsText(project))}
-                    </div>
+      <DataTable<Project>
+        label="Projects"
+        rows={list.data?.pages.flatMap(({ results }) => results)}
+        error={list.error}
+        pages={list}
+        empty={
+          <EmptyState
+            title={isArchived ? "No archived projects" : "No projects yet"}
+            command={rolldeckCommand("api POST projects name=mazes")}
+            needs={{ scope: "user" }}
+          >
+            A project groups runs and gives new ones a preset, a configuration and tags. An archived project takes no runs.
+          </EmptyState>
+        }
+        keyOf={({ name }) => name}
+        attributes={({ name }) => ({ "data-row": true, "data-project": name })}
+        columns={[
+          {
+            ...{ id: "name", label: "Project", value: ({ name }) => name },
+            cell: (project) => (
+              <>
+                <Link to="/runs" search={{ q: term("project", project.name) }} className="anywhere" data-strong onClick={onClose}>
+                  {visible(project.name)}
+                </Link>
+                <div className="soft small anywhere">
+                  {visible([project.title, project.description].filter(Boolean).join(": "))}
+                  <div className="faint" data-defaults>
+                    {project.defaults.preset && `preset ${visible(project.defaults.preset)}; `}
+                    {visible(defaultsText(project))}
                   </div>
-                </>
-              ),
-            },
-            { ...{ id: "runs", label: "Runs", className: "num", value: ({ runs }) => runs }, cell: ({ runs }) => number(runs) },
-            mayOperate && {
-              ...{ id: "actions", label: <span className="unseen">Actions</span> },
-              cell: (project) => (
-                <Group gap={4} justify="flex-end">
-                  {!project.archived_at && (
-                    <Button size="compact-xs" renderRoot={(props) => <Link to="/runs/new" search={{ project: project.name }} {...props} />}>
-                      Launch
-                    </Button>
-                  )}
-                  {(["edit", "archive", "delete"] as const).map((verb) => (
-                    <Button key={verb} size="compact-xs" variant="default" onClick={() => onOpen({ verb, project })}>
-                      {verb === "edit" ? "Edit" : verb === "delete" ? "Delete" : project.archived_at ? "Restore" : "Archive"}
-                    </Button>
-                  ))}
-                </Group>
-              ),
-            },
-          ]}
-        />
-      )}
-      <ShowMore pages={list} />
+                </div>
+              </>
+            ),
+          },
+          { label: "Runs", isNumber: true, value: ({ runs }) => runs },
+          mayOperate && {
+            ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden> },
+            cell: (project) => (
+              <Group gap={4} justify="flex-end">
+                {!project.archived_at && (
+                  <Button size="compact-xs" renderRoot={(props) => <Link to="/runs/new" search={{ project: project.name }} {...props} />}>
+                    Launch
+                  </Button>
+                )}
+                {(["edit", project.archived_at ? "restore" : "archive", "delete"] as const).map((verb) => (
+                  <Button key={verb} size="compact-xs" variant="default" onClick={() => onOpen({ verb, project })}>
+                    {verb === "edit" ? "Edit" : CONFIRM[verb].label}
+                  </Button>
+                ))}
+              </Group>
+            ),
+          },
+        ]}
+      />
     </Dialog>
   );
 }

@@ -1,20 +1,21 @@
-import { Button } from "@mantine/core";
+import { Box, Button, SimpleGrid, Stack } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useMayOperate } from "@/api/session";
 import { AppLink } from "@/components/inline";
 import { Command } from "@/components/panels";
 import { addressOfGuide } from "@/guide";
-import css from "./attention.module.css";
 
 function Way({ title, children, command, action }: { title: string; children: ReactNode; command?: string; action?: ReactNode }) {
   return (
-    <section className={css.way} aria-label={title}>
+    <Stack component="section" gap="sm" p="md" align="start" justify="space-between" aria-label={title}>
       <h2>{title}</h2>
-      <p className="soft">{children}</p>
+      <Box flex={1} className="soft">
+        {children}
+      </Box>
       {command && <Command text={command} />}
       {action}
-    </section>
+    </Stack>
   );
 }
 
@@ -22,7 +23,7 @@ function Way({ title, children, command, action }: { title: string; children: Re
 export function Start() {
   const mayOperate = useMayOperate();
   return (
-    <div className={css.ways}>
+    <SimpleGrid cols={{ base: 1, md: 3 }}>
       <Way title="Load example runs" command="make example-runs">
         Restores nine recorded runs into an empty server that is stopped: an active and a failed one, a sweep, lessons, and batches in every
         state.
@@ -52,6 +53,6 @@ export function Start() {
       >
         Connect a trainer or an unmodified Atropos environment: the token page shows the code to paste.
       </Way>
-    </div>
+    </SimpleGrid>
   );
 }

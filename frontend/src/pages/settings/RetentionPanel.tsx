@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { type Retention, retentionQuery } from "@/api/deployment";
 import { type Column, DataTable } from "@/components/DataTable";
 import { Age } from "@/components/inline";
-import { Command, ErrorState, Panel, Skeletons } from "@/components/panels";
-import { bytes, count, percent } from "@/format";
-import { fullness, RETENTION_NAMES, retentionSettings, retentionText } from "@/pages/settings/retention";
+import { Command, Panel } from "@/components/panels";
+import { bytes, count } from "@/format";
+import { RETENTION_NAMES, retentionSettings, retentionText } from "@/pages/settings/retention";
 
 const BACKUP = "python manage.py backup /backups/today";
 
@@ -24,27 +24,15 @@ const COLUMNS: Column<Retention>[] = [
     ),
   },
   {
-    ...{ id: "size", label: "Size", className: "num", value: ({ size_bytes }) => size_bytes },
-    cell: (retention) => {
-      const share = fullness(retention);
-      return (
-        <>
-          {bytes(retention.size_bytes)}
-          {share !== null && (
-            <div className="faint small" title="Usage of the tightest limit">
-              {percent(share)}
-            </div>
-          )}
-        </>
-      );
-    },
+    ...{ id: "size", label: "Size", isNumber: true, value: ({ size_bytes }) => size_bytes },
+    cell: ({ size_bytes }) => bytes(size_bytes),
   },
   {
-    ...{ id: "count", label: "Count", className: "num", value: (retention) => retention.count },
+    ...{ id: "count", label: "Count", isNumber: true, value: (retention) => retention.count },
     cell: (retention) => `${retention.is_estimate ? "≈ " : ""}${count(retention.count)}`,
   },
   {
-    ...{ id: "oldest", label: "Oldest", className: "num", value: ({ oldest_at }) => oldest_at },
+    ...{ id: "oldest", label: "Oldest", isNumber: true, value: ({ oldest_at }) => oldest_at },
     cell: ({ oldest_at }) => (oldest_at ? <Age at={oldest_at} /> : "–"),
   },
 ];
@@ -54,11 +42,9 @@ export function RetentionPanel() {
   const { data, error } = useQuery(retentionQuery);
   return (
     <Panel title="Data retention" note="limits and current size">
-      {error && <ErrorState title="Data retention unavailable" error={error} />}
-      {!data && !error && <Skeletons heights={[200]} />}
+      <DataTable label="Data retention" rows={data?.results} error={error} columns={COLUMNS} keyOf={({ what }) => what} />
       {data && (
         <>
-          <DataTable label="Data retention" rows={data.results} columns={COLUMNS} keyOf={({ what }) => what} />
           <p className="small soft">
             {data.backed_up_at ? (
               <>

@@ -1,39 +1,25 @@
-import { Button, Group, PasswordInput, SegmentedControl, Stack, useMantineColorScheme } from "@mantine/core";
+import { Badge, Button, Group, PasswordInput, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiProblem } from "@/api/client";
 import { deploymentQuery, sessionsQuery, useEndSessions } from "@/api/deployment";
 import { useChangePassword, useSession } from "@/api/session";
-import { Dialog, ReasonDialog } from "@/components/Dialog";
-import { ErrorState, Guarded, Panel } from "@/components/panels";
+import { ReasonDialog } from "@/components/Dialog";
+import { Guarded, PageTitle, Panel } from "@/components/panels";
 import { clock, counted, visible } from "@/format";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
-import { choose, preferences } from "@/preferences";
-import css from "./settings.module.css";
+import { chooseZone, chosenZone, type TimeZone } from "@/preferences";
 
 /** Appearance settings of this browser. */
 function Appearance() {
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
-  const [time, setTime] = useState(preferences().time);
+  const [time, setTime] = useState(chosenZone);
+  const change = (zone: string) => {
+    chooseZone(zone as TimeZone);
+    setTime(zone as TimeZone);
+  };
   return (
     <Panel title="Appearance" note="stored in this browser">
-      <Group justify="space-between" mb="md">
-        <div>
-          <b>Theme</b>
-          <div className="soft small">Shift D toggles the theme on any page.</div>
-        </div>
-        <SegmentedControl
-          aria-label="Theme"
-          value={colorScheme}
-          data={[
-            { value: "auto", label: "System" },
-            { value: "light", label: "Light" },
-            { value: "dark", label: "Dark" },
-          ]}
-          onChange={(value) => setColorScheme(value as typeof colorScheme)}
-        />
-      </Group>
       <Group justify="space-between">
         <div>
           <b>Time zone</b>
@@ -48,7 +34,7 @@ function Appearance() {
             { value: "local", label: "Local" },
             { value: "utc", label: "UTC" },
           ]}
-          onChange={(value) => setTime(choose({ time: value === "utc" ? "utc" : "local" }).time)}
+          onChange={change}
         />
       </Group>
     </Panel>
@@ -63,44 +49,36 @@ function PasswordForm({ onClose }: { onClose: () => void }) {
   const fields = change.error instanceof ApiProblem ? change.error.fields : [];
   const wrong = (field: string) => fields.find((each) => each.field === field)?.message;
   return (
-    <Dialog onClose={onClose} title="Change password">
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          change.mutate({ current_password: current, new_password: next }, { onSuccess: onClose });
-        }}
-      >
-        <Stack>
-          <PasswordInput
-            label="Current password"
-            autoComplete="current-password"
-            required
-            data-autofocus
-            value={current}
-            error={wrong("current_password")}
-            onChange={(event) => setCurrent(event.currentTarget.value)}
-          />
-          <PasswordInput
-            label="New password"
-            description="Signs you out in other browsers. Tokens stay valid."
-            autoComplete="new-password"
-            required
-            value={next}
-            error={wrong("new_password")}
-            onChange={(event) => setNext(event.currentTarget.value)}
-          />
-          {change.isError && fields.length === 0 && <ErrorState title="Password not changed" error={change.error} />}
-          <Group className="dialog-foot" justify="flex-end">
-            <Button variant="default" onClick={onClose}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={change.isPending}>
-              Change password
-            </Button>
-          </Group>
-        </Stack>
-      </form>
-    </Dialog>
+    <ReasonDialog
+      title="Change password"
+      asking={{ isPending: change.isPending, error: fields.length > 0 ? null : change.error }}
+      refused="Password not changed"
+      submit="Change password"
+      recordedIn={null}
+      onSubmit={() => change.mutate({ current_password: current, new_password: next }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Stack>
+        <PasswordInput
+          label="Current password"
+          autoComplete="current-password"
+          required
+          data-autofocus
+          value={current}
+          error={wrong("current_password")}
+          onChange={(event) => setCurrent(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="New password"
+          description="Signs you out in other browsers. Tokens stay valid."
+          autoComplete="new-password"
+          required
+          value={next}
+          error={wrong("new_password")}
+          onChange={(event) => setNext(event.currentTarget.value)}
+        />
+      </Stack>
+    </ReasonDialog>
   );
 }
 
@@ -122,7 +100,7 @@ function Account() {
   return (
     <Panel title="Account" note={server && `Rolldeck ${server.version}`}>
       <p>
-        <b>{visible(session?.username ?? "")}</b> <span className="tag">{session?.role}</span>
+        <b>{visible(session?.username ?? "")}</b> <Badge>{session?.role}</Badge>
       </p>
       <p className="soft small">{ROLES[session?.role ?? ""]}</p>
       <p className="small">
@@ -163,10 +141,9 @@ function Account() {
 export function SettingsPage() {
   return (
     <>
-      <div className="page-title">
-        <h1>Settings</h1>
-      </div>
-      <div className={css.page}>
+      <PageTitle title="Settings" />
+
+      <SimpleGrid cols={{ base: 1, md: 2 }}>
         <Stack>
           <Guarded>
             <Appearance />
@@ -179,7 +156,7 @@ export function SettingsPage() {
             <RetentionPanel />
           </Guarded>
         </Stack>
-      </div>
+      </SimpleGrid>
     </>
   );
 }

@@ -1,14 +1,14 @@
-import { Button } from "@mantine/core";
-import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Button, VisuallyHidden } from "@mantine/core";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, body } from "@/api/client";
+import { api, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { DeliveryOutcome } from "@/components/chips";
 import { DataTable } from "@/components/DataTable";
 import { ReasonDialog } from "@/components/Dialog";
 import { Age } from "@/components/inline";
-import { EmptyState, ErrorState, Panel, Skeletons } from "@/components/panels";
+import { EmptyState, Panel } from "@/components/panels";
 import { visible } from "@/format";
 
 type Webhook = components["schemas"]["WebhookRow"];
@@ -27,12 +27,9 @@ const webhooksQuery = queryOptions({
 const signed = ({ channel, is_signed }: Webhook): string => (channel === "email" ? "by email" : is_signed ? "signed" : "not signed");
 
 function Test({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
-  const queries = useQueryClient();
-  const test = useMutation({
-    mutationFn: (reason: string) =>
-      body(api.POST("/api/v1/webhooks/{webhook}/test", { params: { path: { webhook: webhook.id } }, body: { reason } })),
-    onSettled: () => queries.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
-  });
+  const test = useChange(webhooksQuery.queryKey, (reason: string) =>
+    body(api.POST("/api/v1/webhooks/{webhook}/test", { params: { path: { webhook: webhook.id } }, body: { reason } })),
+  );
   const signing = webhook.is_signed ? ", signed like real alerts" : ", unsigned, as no secret is set";
   return (
     <ReasonDialog
@@ -55,63 +52,60 @@ export function Webhooks() {
   const [asking, setAsking] = useState<Webhook | null>(null);
   return (
     <Panel title="Notifications" note="webhooks and email">
-      {error && <ErrorState title="Receivers unavailable" error={error} />}
-      {!data && !error && <Skeletons heights={[60]} />}
-      {data?.length === 0 && (
-        <EmptyState title="No receivers configured" command={COMMAND}>
-          Fired, acknowledged and resolved alerts can be posted to a chat or pager, or sent by email. Receivers are configured in the
-          server's environment.
-        </EmptyState>
-      )}
-      {data && data.length > 0 && (
-        <DataTable<Webhook>
-          label="Notification receivers"
-          rows={data}
-          keyOf={({ id }) => id}
-          attributes={({ id }) => ({ "data-webhook": id })}
-          columns={[
-            {
-              ...{ id: "address", label: "Address", className: "anywhere" },
-              cell: (webhook) => (
-                <>
-                  {visible(webhook.target)}
-                  <div className="faint small">
-                    {webhook.least_severity === "error" ? "errors only" : "errors and warnings"}, {signed(webhook)}
-                  </div>
-                </>
-              ),
-            },
-            {
-              ...{ id: "test", label: "Last test" },
-              cell: ({ last_test: test }) => (
-                <div aria-live="polite">
-                  {test ? <DeliveryOutcome delivery={test} /> : <span className="faint small">never tested</span>}
-                  {test && (
-                    <div className="faint small">
-                      <Age at={test.created_at} suffix=" ago" />
-                    </div>
-                  )}
+      <DataTable<Webhook>
+        label="Notification receivers"
+        rows={data}
+        error={error}
+        empty={
+          <EmptyState title="No receivers configured" command={COMMAND}>
+            Fired, acknowledged and resolved alerts can be posted to a chat or pager, or sent by email. Receivers are configured in the
+            server's environment.
+          </EmptyState>
+        }
+        keyOf={({ id }) => id}
+        attributes={({ id }) => ({ "data-webhook": id })}
+        columns={[
+          {
+            ...{ id: "address", label: "Address", className: "anywhere" },
+            cell: (webhook) => (
+              <>
+                {visible(webhook.target)}
+                <div className="faint small">
+                  {webhook.least_severity === "error" ? "errors only" : "errors and warnings"}, {signed(webhook)}
                 </div>
-              ),
-            },
-            {
-              ...{ id: "actions", label: <span className="unseen">Actions</span>, className: "num" },
-              cell: (webhook) => (
-                <Button
-                  size="compact-sm"
-                  variant="default"
-                  aria-label={`Test ${visible(webhook.target)}`}
-                  disabled={!mayOperate}
-                  onClick={() => setAsking(webhook)}
-                  title={mayOperate ? "Send a test alert and show the result" : TAKES_OPERATOR}
-                >
-                  Test
-                </Button>
-              ),
-            },
-          ]}
-        />
-      )}
+              </>
+            ),
+          },
+          {
+            ...{ id: "test", label: "Last test" },
+            cell: ({ last_test: test }) => (
+              <div aria-live="polite">
+                {test ? <DeliveryOutcome delivery={test} /> : <span className="faint small">never tested</span>}
+                {test && (
+                  <div className="faint small">
+                    <Age at={test.created_at} suffix=" ago" />
+                  </div>
+                )}
+              </div>
+            ),
+          },
+          {
+            ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, isNumber: true },
+            cell: (webhook) => (
+              <Button
+                size="compact-sm"
+                variant="default"
+                aria-label={`Test ${visible(webhook.target)}`}
+                disabled={!mayOperate}
+                onClick={() => setAsking(webhook)}
+                title={mayOperate ? "Send a test alert and show the result" : TAKES_OPERATOR}
+              >
+                Test
+              </Button>
+            ),
+          },
+        ]}
+      />
       {asking && <Test webhook={asking} onClose={() => setAsking(null)} />}
     </Panel>
   );

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fullness, retentionSettings, retentionText } from "@/pages/settings/retention";
+import { retentionSettings, retentionText } from "@/pages/settings/retention";
 
 const week = { setting: "ROLLDECK_RETENTION_SECONDS", value: 604_800, unit: "seconds" } as const;
 const room = { setting: "ROLLDECK_RETENTION_BYTES", value: 1_000, unit: "bytes" } as const;
@@ -15,11 +15,5 @@ describe("retention", () => {
 
   it("lists setting names only", () => {
     expect(retentionSettings({ limits: [week, { setting: "", value: 4, unit: "per_run" }] })).toEqual(["ROLLDECK_RETENTION_SECONDS"]);
-  });
-
-  it("usage is that of the tightest limit", () => {
-    expect(fullness({ limits: [week, room, { ...all, value: 10 }], size_bytes: 250, count: 9 })).toBe(0.9);
-    expect(fullness({ limits: [room], size_bytes: 4_000, count: 0 })).toBe(1);
-    expect(fullness({ limits: [week, all], size_bytes: 4_000, count: 9 })).toBeNull();
   });
 });

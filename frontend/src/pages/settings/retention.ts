@@ -34,13 +34,3 @@ export function retentionText(retention: Pick<Retention, "what" | "limits">): st
 /** Names of the settings that define the limits. */
 export const retentionSettings = (retention: Pick<Retention, "limits">): string[] =>
   retention.limits.map((limit) => limit.setting).filter(Boolean);
-
-/** Usage of the tightest limit of bytes or items, 0 to 1; null if there is none. */
-export function fullness(retention: Pick<Retention, "limits" | "size_bytes" | "count">): number | null {
-  const shares = retention.limits.flatMap(({ unit, value }) => {
-    if (value <= 0) return [];
-    if (unit === "bytes") return [retention.size_bytes / value];
-    return unit === "items" ? [retention.count / value] : [];
-  });
-  return shares.length > 0 ? Math.min(1, Math.max(...shares)) : null;
-}

@@ -1,5 +1,5 @@
-import { Button } from "@mantine/core";
-import { useState } from "react";
+import { Badge, Button, VisuallyHidden } from "@mantine/core";
+import { type ReactNode, useState } from "react";
 import { type TokenRow, useRevoke } from "@/api/deployment";
 import { Chip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -41,16 +41,14 @@ const COLUMNS: Column<Shown>[] = [
     cell: ({ scopes, suspended }) => (
       <>
         {scopes.map((scope) => (
-          <span key={scope} className="tag">
-            {scope}
-          </span>
+          <Badge key={scope}>{scope}</Badge>
         ))}
         {suspended.length > 0 && <div className="tiny faint">{suspended.join(", ")} suspended: exceeds the owner's role</div>}
       </>
     ),
   },
   {
-    ...{ id: "run", label: "Run", className: "wide-only soft", value: ({ run }) => run },
+    ...{ id: "run", label: "Run", className: "mantine-visible-from-sm soft", value: ({ run }) => run },
     cell: ({ run, networks }) => (
       <>
         {run ?? "all"}
@@ -63,15 +61,15 @@ const COLUMNS: Column<Shown>[] = [
     ),
   },
   {
-    ...{ id: "expires", label: "Expires", className: "wide-only soft", value: (token) => token.expires_at },
+    ...{ id: "expires", label: "Expires", className: "mantine-visible-from-sm soft", value: (token) => token.expires_at },
     cell: (token) => (token.expires_at ? <Moment at={token.expires_at} /> : "never"),
   },
   {
-    ...{ id: "used", label: "Last used", className: "wide-only soft", value: (token) => token.last_used_at },
+    ...{ id: "used", label: "Last used", className: "mantine-visible-from-sm soft", value: (token) => token.last_used_at },
     cell: (token) => (token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"),
   },
   {
-    ...{ id: "created", label: "Created", className: "wide-only soft", value: (token) => token.created_at },
+    ...{ id: "created", label: "Created", className: "mantine-visible-from-sm soft", value: (token) => token.created_at },
     cell: (token) => (
       <>
         <Age at={token.created_at} suffix=" ago" />
@@ -81,13 +79,15 @@ const COLUMNS: Column<Shown>[] = [
   },
 ];
 
-export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
+type Props = { tokens: TokenRow[] | undefined; error: Error | null; empty: ReactNode };
+
+export function TokenTable({ tokens, error, empty }: Props) {
   const now = useNow();
   const revoke = useRevoke();
   const [asked, setAsked] = useState<TokenRow | null>(null);
-  const rows = tokens.map((token): Shown => ({ ...token, standing: standing(token, now) }));
+  const rows = tokens?.map((token): Shown => ({ ...token, standing: standing(token, now) }));
   const revokes: Column<Shown> = {
-    ...{ id: "revoke", label: <span className="unseen">Revoke</span>, className: "num" },
+    ...{ id: "revoke", label: <VisuallyHidden>Revoke</VisuallyHidden>, isNumber: true },
     cell: (token) =>
       token.standing.word !== "revoked" && (
         <Button size="compact-xs" variant="default" aria-label={`Revoke ${token.name}`} onClick={() => setAsked(token)}>
@@ -99,7 +99,7 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
     <>
       <DataTable
         label="Tokens"
-        rows={rows}
+        {...{ rows, error, empty }}
         columns={[...COLUMNS, revokes]}
         keyOf={({ id }) => id}
         attributes={() => ({ "data-row": true })}

@@ -1,6 +1,7 @@
+import { Paper } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { LossOfRuns } from "@/components/DataLoss";
-import { EmptyState } from "@/components/panels";
+import { EmptyState, PageTitle } from "@/components/panels";
 import { SampleList } from "@/samples/SampleList";
 import { KINDS } from "@/samples/search";
 
@@ -10,11 +11,10 @@ export function TrajectoriesPage() {
   const navigate = useNavigate({ from: "/trajectories" });
   return (
     <>
-      <div className="page-title">
-        <h1>Samples</h1>
-      </div>
+      <PageTitle title="Samples" />
+
       <LossOfRuns />
-      <section className="panel" aria-label="Found samples">
+      <Paper component="section" aria-label="Found samples">
         <SampleList
           search={search}
           onSearch={(next, replace) => void navigate({ search: next, replace })}
@@ -25,7 +25,7 @@ export function TrajectoriesPage() {
             </EmptyState>
           }
         />
-      </section>
+      </Paper>
     </>
   );
 }

@@ -71,7 +71,7 @@ it("shows reasoning folded, calls with arguments, and results with the tool of t
   expect(result).toHaveTextContent("Result weather7 °C");
   expect(error).toHaveTextContent("Error timeout");
   expect(error).toHaveAttribute("data-failed");
-  expect((await said("Message 3, user")).querySelector("summary")).toHaveTextContent("audio");
+  expect((await said("Message 3, user")).querySelector("[data-part] summary")).toHaveTextContent("audio");
 });
 
 it.each([
@@ -119,10 +119,12 @@ it("finds text in all messages, also in folded reasoning", async () => {
 it("collapses one message or all", async () => {
   await open(message(0, "user", part("text", "question")), message(1, "assistant", part("tool_call", "{}", { name: "look" })));
   await screen.findByText("question");
-  fireEvent.click(screen.getByRole("button", { name: "user" }));
-  expect(screen.queryByText("question")).toBeNull();
+  const first = (await said("Message 1, user")).querySelector("details") as HTMLDetailsElement;
+  first.open = false;
+  expect(screen.getByText("question")).not.toBeVisible();
   fireEvent.click(screen.getByRole("button", { name: "Collapse all" }));
-  expect((await said("Message 2, assistant")).textContent).toBe("▸assistant2 characters · calls look");
+  expect((await said("Message 2, assistant")).querySelector("summary")).toHaveTextContent("assistant 2 characters · calls look");
+  expect(document.querySelector("section details[open]")).toBeNull();
   fireEvent.click(screen.getByRole("button", { name: "Expand all" }));
   expect(await screen.findByText("question")).toBeVisible();
 });
@@ -164,8 +166,8 @@ async function openTokens(text: string[] | null) {
 
 it("shows tokens as words where a group has no messages and its run has a tokenizer", async () => {
   await openTokens(["Say", " hello<|im_end|>", "", "你", " <b>😀", "\u202e⟨99⟩"]);
-  expect(await said("Prompt")).toHaveTextContent("Say hello<|im_end|>");
-  expect(await said("Policy")).toHaveTextContent("你 <b>😀⟨U+202E⟩⟨99⟩");
+  expect(await said("Message 1, prompt")).toHaveTextContent("Say hello<|im_end|>");
+  expect(await said("Message 2, policy")).toHaveTextContent("你 <b>😀⟨U+202E⟩⟨99⟩");
   expect(document.querySelector("pre b")).toBeNull();
 });
 

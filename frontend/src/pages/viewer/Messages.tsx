@@ -1,25 +1,35 @@
-import { Button, SegmentedControl, TextInput } from "@mantine/core";
+import { Button, Group, Paper, SegmentedControl, Space, TextInput } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo, useRef, useState } from "react";
-import { type MessagePart, type MessageView, messagesQuery, type Picture, type SequenceList, windowQuery } from "@/api/groups";
+import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import {
+  type MessagePart,
+  type MessageView,
+  messagesQuery,
+  type Picture,
+  type SequenceList,
+  type SequenceSummary,
+  windowQuery,
+} from "@/api/groups";
 import { onDemand } from "@/components/onDemand";
 import { Boundary, EmptyState, ErrorState, Skeletons } from "@/components/panels";
 import { bytes, counted, number, visible } from "@/format";
 import { matchesIn, show } from "@/pages/viewer/find";
 import styles from "@/pages/viewer/messages.module.css";
+import viewer from "@/pages/viewer/viewer.module.css";
 
 const Markdown = onDemand(() => import("@/components/Markdown"), "default");
 
 /** A longer text is shown as written: formatting it would stop the page for seconds. */
 const MOST_FORMATTED = 100_000;
 
+/** Messages that are drawn at once. */
+const FIRST_DRAWN = 40;
 const FIRST_CHARACTERS = 20_000;
 const MOST_CHARACTERS = 1 << 20;
 const DECODED_TOKENS = 8192;
 
 type Place = { run: string; group: number; sequence: number };
-type Form = "formatted" | "raw";
 
 /** The number of characters of a message that are not loaded. */
 const leftOf = ({ characters, parts, extra, extra_characters }: MessageView) =>
@@ -28,7 +38,7 @@ const leftOf = ({ characters, parts, extra, extra_characters }: MessageView) =>
 /** What a collapsed message contains. */
 function contentsOf({ parts, characters }: MessageView): string {
   const calls = parts.flatMap(({ kind, name }) => (kind === "tool_call" ? [visible(name) || "a tool"] : []));
-  return [`${number(characters)} characters`, ...(calls.length > 0 ? [`calls ${calls.join(", ")}`] : [])].join(" · ");
+  return [counted(characters, "character"), ...(calls.length > 0 ? [`calls ${calls.join(", ")}`] : [])].join(" · ");
 }
 
 type MessageProps = {
@@ -38,10 +48,9 @@ type MessageProps = {
   isOpen: boolean;
   /** Names of the tools by the ids of their calls. */
   tools: ReadonlyMap<string, string>;
-  onToggle: () => void;
 };
 
-function Message({ message, place, isRaw, isOpen, tools, onToggle }: MessageProps) {
+function Message({ message, place, isRaw, isOpen, tools }: MessageProps) {
   const [characters, setCharacters] = useState(FIRST_CHARACTERS);
   const more = useQuery({
     ...messagesQuery(place.run, place.group, place.sequence, characters, message.index),
@@ -49,72 +58,45 @@ function Message({ message, place, isRaw, isOpen, tools, onToggle }: MessageProp
     placeholderData: (before) => before,
   });
   const shown = more.data?.results[0] ?? message;
-  const { parts, extra } = shown;
   const left = leftOf(shown);
-  const longest = Math.max(extra.length, ...parts.map(({ text }) => text.length));
+  const longest = Math.max(shown.extra.length, ...shown.parts.map(({ text }) => text.length));
   return (
     <section className={styles.message} aria-label={`Message ${message.index + 1}, ${visible(message.role)}`} data-role={message.role}>
-      <header>
-        <button type="button" className={styles.role} aria-expanded={isOpen} onClick={onToggle}>
-          <span aria-hidden="true">{isOpen ? "▾" : "▸"}</span>
-          {visible(message.role) || "no role"}
-        </button>
-        <span className="faint tiny">{contentsOf(message)}</span>
-      </header>
-      {isOpen && (
-        <>
-          {parts.map((part, index) => (
-            <Part key={index} part={part} isRaw={isRaw} tool={tools.get(part.call_id) ?? ""} />
-          ))}
-          {left > 0 && longest < MOST_CHARACTERS && (
-            <Button
-              size="compact-sm"
-              variant="default"
-              mt="xs"
-              loading={more.isFetching}
-              onClick={() => setCharacters(Math.min(MOST_CHARACTERS, Math.max(FIRST_CHARACTERS, longest) * 4))}
-            >
-              Show more of {number(left)} characters
-            </Button>
-          )}
-          {left > 0 && longest >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
-          {extra && (
-            <details className={styles.fold}>
-              <summary>Other fields</summary>
-              <pre className={styles.text}>{visible(extra)}</pre>
-            </details>
-          )}
-        </>
-      )}
+      <details open={isOpen}>
+        <summary>
+          <b className="small">{visible(message.role) || "no role"}</b> <span className="faint tiny">{contentsOf(message)}</span>
+        </summary>
+        {shown.parts.map((part, index) => (
+          <Part key={index} part={part} isRaw={isRaw} tool={tools.get(part.call_id) ?? ""} />
+        ))}
+        {left > 0 && longest < MOST_CHARACTERS && (
+          <Button
+            size="compact-sm"
+            variant="default"
+            mt="xs"
+            loading={more.isFetching}
+            onClick={() => setCharacters(Math.min(MOST_CHARACTERS, Math.max(FIRST_CHARACTERS, longest) * 4))}
+          >
+            Show more of {counted(left, "character")}
+          </Button>
+        )}
+        {left > 0 && longest >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
+        {shown.extra && <Fold title="Other fields" text={shown.extra} />}
+      </details>
     </section>
   );
 }
 
 /** The turns of a sequence decoded from tokens, for groups without messages. */
-function Decoded({ place, list }: { place: Place; list: SequenceList }) {
-  const window = useQuery(windowQuery(place.run, place.group, place.sequence, 0, DECODED_TOKENS));
-  const sequence = list.results[place.sequence];
-  if (window.isError && !window.data) return <ErrorState title="Text unavailable" error={window.error} />;
-  if (!window.data?.text || !sequence) return <Skeletons heights={[160]} />;
-  const texts = window.data.text;
-  const turns = sequence.turns.filter(([start]) => start < texts.length);
-  return (
-    <>
-      {turns.map(([start, end, isOwn]) => (
-        <section key={start} className={styles.message} data-role={isOwn ? "assistant" : "user"} aria-label={isOwn ? "Policy" : "Prompt"}>
-          <header>
-            <b className="small">{isOwn ? "policy" : start === 0 ? "prompt" : "environment"}</b>
-            <span className="faint tiny">
-              tokens {number(start)} to {number(end - 1)}
-            </span>
-          </header>
-          <pre className={styles.text}>{visible(texts.slice(start, end).join(""))}</pre>
-        </section>
-      ))}
-      {sequence.tokens > texts.length && <p className="faint tiny">The rest is in the Tokens view.</p>}
-    </>
-  );
-}
+const decoded = (texts: string[], { turns }: SequenceSummary): MessageView[] =>
+  turns
+    .filter(([start]) => start < texts.length)
+    .map(([start, end, isOwn], index) => {
+      const text = texts.slice(start, end).join("");
+      const part = { kind: "text" as const, text, characters: text.length, name: "", call_id: "", is_error: false, picture: null };
+      const role = isOwn ? "policy" : start === 0 ? "prompt" : "environment";
+      return { index, role, parts: [part], characters: text.length, extra: "", extra_characters: 0 };
+    });
 
 /** Search the transcript below; Enter goes to the next match. */
 function Find({ root, left }: { root: React.RefObject<HTMLElement | null>; left: number }) {
@@ -148,7 +130,7 @@ function Find({ root, left }: { root: React.RefObject<HTMLElement | null>; left:
       />
       <span className="soft small" role="status">
         {needle && result}
-        {needle && left > 0 && `; ${number(left)} characters are not loaded`}
+        {needle && left > 0 && `; ${counted(left, "character is", "characters are")} not loaded`}
       </span>
     </>
   );
@@ -158,16 +140,24 @@ function Find({ root, left }: { root: React.RefObject<HTMLElement | null>; left:
 export function Messages({ run, group, sequence, list }: Place & { list: SequenceList }) {
   const place = { run, group, sequence };
   const root = useRef<HTMLDivElement>(null);
-  const [form, setForm] = useLocalStorage<Form>({ key: "rolldeck.messages", defaultValue: "formatted" });
-  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set());
-  const firstPage = useQuery({ ...messagesQuery(run, group, sequence, FIRST_CHARACTERS), enabled: list.has_messages });
-  const messages = firstPage.data?.results;
+  const [form, setForm] = useLocalStorage({ key: "rolldeck.messages", defaultValue: "formatted" });
+  const [isOpen, setOpen] = useState(true);
+  const isDecoded = !list.has_messages && list.has_text;
+  const asked = useQuery({ ...messagesQuery(run, group, sequence, FIRST_CHARACTERS), enabled: list.has_messages });
+  const tokens = useQuery({ ...windowQuery(run, group, sequence, 0, DECODED_TOKENS), enabled: isDecoded });
+  const own = list.results[sequence];
+  const texts = tokens.data?.text;
+  const messages = useMemo(
+    () => (isDecoded ? texts && own && decoded(texts, own) : asked.data?.results),
+    [isDecoded, texts, own, asked.data],
+  );
+  // The others follow while the page already responds.
+  const areAllDrawn = useDeferredValue(messages !== undefined, false);
   const tools = useMemo(() => {
     const calls = (messages ?? []).flatMap(({ parts }) => parts.filter(({ kind, call_id }) => kind === "tool_call" && call_id));
     return new Map(calls.map(({ call_id, name }) => [call_id, name]));
   }, [messages]);
-  if (!list.has_messages && list.has_text) return <Decoded place={place} list={list} />;
-  if (!list.has_messages) {
+  if (!list.has_messages && !isDecoded) {
     return (
       <EmptyState title="No messages in this group" command={`rolldeck run tokenizer ${run} tokenizer.json`}>
         The environment sent only tokens, and the run has no tokenizer. The token ids are in the Tokens view. This command stores the
@@ -175,86 +165,73 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
       </EmptyState>
     );
   }
-  if (firstPage.isError && !firstPage.data) return <ErrorState title="Messages unavailable" error={firstPage.error} />;
-  if (!firstPage.data || !messages) return <Skeletons heights={[90, 160]} />;
-  if (firstPage.data.total === 0 && firstPage.data.pictures.length === 0) {
+  const error = asked.error ?? tokens.error;
+  if (!messages) return error ? <ErrorState title="Messages unavailable" error={error} /> : <Skeletons heights={[90, 160]} />;
+  const { total, pictures } = asked.data ?? { total: messages.length, pictures: [] };
+  if (messages.length === 0 && pictures.length === 0) {
     return <p className="soft">No messages in this sequence. Other sequences of the group may have messages.</p>;
   }
-  const toggle = (index: number) =>
-    setClosed((before) => {
-      const after = new Set(before);
-      if (!after.delete(index)) after.add(index);
-      return after;
-    });
-  const areClosed = closed.size >= messages.length;
   return (
     <>
-      <div className={styles.bar}>
-        <SegmentedControl
-          size="xs"
-          aria-label="Form of texts"
-          value={form}
-          onChange={(value) => setForm(value as Form)}
-          data={[
-            { value: "formatted", label: "Formatted" },
-            { value: "raw", label: "As written" },
-          ]}
-        />
-        {messages.length > 1 && (
-          <Button
-            size="compact-xs"
-            variant="default"
-            onClick={() => setClosed(new Set(areClosed ? [] : messages.map(({ index }) => index)))}
-          >
-            {areClosed ? "Expand all" : "Collapse all"}
-          </Button>
+      <Group gap="xs" mb="sm">
+        {!isDecoded && (
+          <SegmentedControl
+            size="xs"
+            aria-label="Form of texts"
+            value={form}
+            onChange={setForm}
+            data={[
+              { value: "formatted", label: "Formatted" },
+              { value: "raw", label: "As written" },
+            ]}
+          />
         )}
+        <Button size="compact-xs" variant="default" onClick={() => setOpen(!isOpen)}>
+          {isOpen ? "Collapse all" : "Expand all"}
+        </Button>
         <Find root={root} left={messages.reduce((sum, message) => sum + leftOf(message), 0)} />
-        <span className="spacer" />
-        <span className="faint tiny">{counted(firstPage.data.total, "message")}</span>
-      </div>
+        <Space flex={1} />
+        <span className="faint tiny">{counted(total, "message")}</span>
+      </Group>
       <div ref={root}>
-        {messages.map((message) => (
+        {messages.slice(0, areAllDrawn ? undefined : FIRST_DRAWN).map((message) => (
           <Boundary key={message.index} part="Message" data={message}>
-            <Message
-              message={message}
-              place={place}
-              isRaw={form === "raw"}
-              isOpen={!closed.has(message.index)}
-              tools={tools}
-              onToggle={() => toggle(message.index)}
-            />
+            <Message message={message} place={place} isRaw={isDecoded || form === "raw"} isOpen={isOpen} tools={tools} />
           </Boundary>
         ))}
       </div>
-      {firstPage.data.total > messages.length && (
-        <p className="faint tiny">{number(firstPage.data.total - messages.length)} more messages are in the export.</p>
-      )}
-      <Pictures pictures={firstPage.data.pictures} />
+      {total > messages.length && <p className="faint tiny">{number(total - messages.length)} more messages are in the export.</p>}
+      {texts && own && own.tokens > texts.length && <p className="faint tiny">The rest is in the Tokens view.</p>}
+      <Pictures pictures={pictures} />
     </>
   );
 }
 
-function Pictures({ pictures }: { pictures: Picture[] }) {
-  return (
-    <div className={styles.pictures}>
-      {pictures.map((picture, index) =>
-        picture.data === null ? (
-          <p key={index} className="faint tiny">
-            Image of {bytes(picture.size_bytes)} omitted: larger than 1 MiB, or after 16 others.
-          </p>
-        ) : (
-          <img
-            key={index}
-            src={`data:${picture.media_type};base64,${picture.data}`}
-            alt={`${picture.media_type}, ${bytes(picture.size_bytes)}`}
-            loading="lazy"
-          />
-        ),
-      )}
-    </div>
-  );
-}
+const Pictures = ({ pictures }: { pictures: Picture[] }) => (
+  <Group gap="xs" className={styles.pictures}>
+    {pictures.map((picture, index) =>
+      picture.data === null ? (
+        <p key={index} className="faint tiny">
+          Image of {bytes(picture.size_bytes)} omitted: larger than 1 MiB, or after 16 others.
+        </p>
+      ) : (
+        <img
+          key={index}
+          src={`data:${picture.media_type};base64,${picture.data}`}
+          alt={`${picture.media_type}, ${bytes(picture.size_bytes)}`}
+          loading="lazy"
+        />
+      ),
+    )}
+  </Group>
+);
+
+const Fold = ({ title, text }: { title: string; text: string }) => (
+  <details className={styles.fold}>
+    <summary>{title}</summary>
+    <pre className={viewer.text}>{visible(text)}</pre>
+  </details>
+);
 
 type PartProps = {
   part: MessagePart;
@@ -265,50 +242,35 @@ type PartProps = {
 };
 
 /** A part of a message, in the form of its kind. */
-function Part({ part, isRaw, tool }: PartProps) {
-  const { kind, text, name } = part;
-  const written = <pre className={styles.text}>{visible(text)}</pre>;
-  switch (kind) {
-    case "text":
-      if (isRaw || text.length > MOST_FORMATTED) return <div data-part="text">{written}</div>;
-      return (
-        <div data-part="text" className={styles.formatted}>
-          <Markdown text={text} isForeign />
-        </div>
-      );
-    case "reasoning":
-      return (
-        <details className={styles.fold} data-part="reasoning">
-          <summary>Reasoning, {number(part.characters)} characters</summary>
-          {written}
-        </details>
-      );
-    case "tool_call":
-      return (
-        <div className={styles.tool} data-part="tool_call">
-          <div className={styles.toolHead}>
-            Call <b>{visible(name) || "without a name"}</b>
-          </div>
-          {text && written}
-        </div>
-      );
-    case "tool_result":
-      return (
-        <div className={styles.tool} data-part="tool_result" data-failed={part.is_error || undefined}>
-          <div className={styles.toolHead}>
-            {part.is_error ? "Error" : "Result"} {(name || tool) && <b>{visible(name || tool)}</b>}
-          </div>
-          {text && written}
-        </div>
-      );
-    case "image":
-      return part.picture && <Pictures pictures={[part.picture]} />;
-    default:
-      return (
-        <details className={styles.fold} data-part="other">
-          <summary>{visible(name) || "Other content"}</summary>
-          {written}
-        </details>
-      );
+function Part({ part: { kind, text, name, characters, is_error, picture }, isRaw, tool }: PartProps) {
+  const written = text && <pre className={viewer.text}>{visible(text)}</pre>;
+  if (kind === "image") return picture && <Pictures pictures={[picture]} />;
+  if (kind === "text") {
+    const isFormatted = !isRaw && text.length <= MOST_FORMATTED;
+    return (
+      <div data-part="text" className={isFormatted ? styles.formatted : undefined}>
+        {isFormatted ? <Markdown text={text} isForeign /> : written}
+      </div>
+    );
   }
+  if (kind === "tool_call" || kind === "tool_result") {
+    const called = visible(name || tool);
+    return (
+      <Paper withBorder mt="xs" px="sm" py={6} className={styles.tool} data-part={kind} data-failed={is_error || undefined}>
+        <span className="tiny soft">
+          {kind === "tool_call" ? "Call" : is_error ? "Error" : "Result"}{" "}
+          <b className="mono">{called || (kind === "tool_call" && "without a name")}</b>
+        </span>
+        {written}
+      </Paper>
+    );
+  }
+  return (
+    <div data-part={kind}>
+      <Fold
+        title={kind === "reasoning" ? `Reasoning, ${counted(characters, "character")}` : visible(name) || "Other content"}
+        text={text}
+      />
+    </div>
+  );
 }

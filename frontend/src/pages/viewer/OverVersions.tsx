@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import type { GroupSummary } from "@/api/groups";
-import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
+import { ErrorState, Skeletons } from "@/components/panels";
 import { counted, number } from "@/format";
 import { byVersion, type Side } from "@/pages/viewer/sides";
 import { TextDiff } from "@/pages/viewer/TextDiff";
@@ -12,7 +11,6 @@ const MOST_GROUPS = 200;
 
 type Props = {
   run: string;
-  /** The open group. */
   group: GroupSummary;
   left: Side;
   /** Absent until a second group is selected. */
@@ -25,19 +23,12 @@ export function OverVersions({ run, group, left, right, onChange }: Props) {
   const asked = useQuery(promptQuery(run, group.prompt, MOST_GROUPS));
   if (group.prompt === "") {
     return (
-      <EmptyState
-        title="Prompt unknown"
-        action={
-          <Link to="/runs/$name/trajectories" params={{ name: run }}>
-            Samples of the run
-          </Link>
-        }
-      >
-        The group is not indexed yet, or its content has no messages and no tokens before the first that is trained on.
-      </EmptyState>
+      <p className="soft">
+        Prompt unknown: the group is not indexed yet, or its content has no messages and no tokens before the first that is trained on.
+      </p>
     );
   }
-  if (asked.error && !asked.data) return <ErrorState title="Groups unavailable" error={asked.error} onRetry={() => void asked.refetch()} />;
+  if (asked.error && !asked.data) return <ErrorState title="Groups unavailable" error={asked.error} onRetry={() => asked.refetch()} />;
   if (!asked.data) return <Skeletons heights={[120, 160]} />;
   const groups = byVersion(asked.data.results);
   const versions = new Set(groups.map(({ epoch, policy_step }) => `${epoch}.${policy_step}`)).size;
@@ -63,7 +54,7 @@ export function OverVersions({ run, group, left, right, onChange }: Props) {
         samples={groups}
         kind="group"
         list={{ q: `prompt:${group.prompt}` }}
-        chosen={new Set(sides.filter((side) => !side.run).map((side) => String(side.group)))}
+        chosen={new Set(sides.map((side) => String(side.group)))}
         onChoose={choose}
         isOnePrompt
       />

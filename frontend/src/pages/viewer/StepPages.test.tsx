@@ -62,8 +62,8 @@ it("shows a fragment as curves, and one step with its action and observation", a
   const server = read();
   const user = await load("/runs/alpha/fragments/7?episode=w0-3@a/8");
   for (const name of ["Return", "Reward", "Value"]) await screen.findByRole("heading", { name });
-  const episodes = screen.getByRole("list", { name: "Episodes" });
-  expect(within(episodes).getByText("continues, terminated").closest("li")).toHaveAttribute("aria-current", "true");
+  const episodes = screen.getByRole("table", { name: "Episodes" });
+  expect(within(episodes).getByText("continues, terminated").closest("tr")).toHaveAttribute("aria-current", "true");
   const shown = await step();
   await waitFor(() => expect(shown).toHaveTextContent("Action0Reward1Value10Logprob0Policy4Observation1"));
   await user.click(within(episodes).getByRole("button", { name: /3 – 3$/ }));
@@ -73,17 +73,15 @@ it("shows a fragment as curves, and one step with its action and observation", a
   expect(server.asked.filter(({ path }) => path.endsWith("/steps"))).toHaveLength(1);
 });
 
-it("goes to ends of episodes with n and p, by arrow keys, and to the fragment beside", async () => {
+it("goes to steps by arrow keys, and to the fragment beside", async () => {
   read();
   const user = await load("/runs/alpha/fragments/7");
   await screen.findByRole("heading", { name: "Value" });
-  await user.keyboard("n");
-  await waitFor(() => expect(here()).toContain("step=2"));
-  expect(await step()).toHaveTextContent("Episodeterminated");
   const slider = within(await step()).getByRole("slider", { name: "Step" });
   slider.focus();
-  await user.keyboard("{ArrowLeft}");
-  await waitFor(() => expect(here()).toContain("step=1"));
+  await user.keyboard("{ArrowRight}{ArrowRight}");
+  await waitFor(() => expect(here()).toContain("step=2"));
+  expect(await step()).toHaveTextContent("Episodeterminated");
   await user.keyboard("{End}");
   await waitFor(() => expect(here()).toContain("step=3"));
   await user.keyboard("]");
@@ -94,7 +92,7 @@ it("shows an episode over its fragments in the same reader", async () => {
   read();
   const user = await load("/runs/alpha/transcript?episode=w0-3@a/8");
   for (const name of ["Return", "Reward", "Value"]) await screen.findByRole("heading", { name });
-  const fragments = screen.getByRole("list", { name: "Fragments" });
+  const fragments = screen.getByRole("table", { name: "Fragments" });
   expect(within(fragments).getByRole("button", { name: /0 – 1$/ })).toBeVisible();
   const link = within(fragments).getByRole("link", { name: "Fragment 2" });
   expect(link).toHaveAttribute("href", "/runs/alpha/fragments/7?step=0&episode=w0-3%40a%2F8");

@@ -1,17 +1,14 @@
-import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { ChevronLeft, ChevronRight } from "lucide-react";
 import { type EpisodeDetail, episodeQuery, type FragmentContent, type FragmentDetail, fragmentQuery } from "@/api/groups";
 import { Chip } from "@/components/chips";
 import { term } from "@/components/filter/suggest";
-import { KeyHint } from "@/components/inline";
 import { ErrorState, Skeletons } from "@/components/panels";
-import { bytes, number, shortId, visible } from "@/format";
-import { Fact, StepFacts } from "@/pages/viewer/Facts";
+import { bytes, counted, number, shortId, visible } from "@/format";
+import { StepFacts } from "@/pages/viewer/Facts";
 import { type ListedPart, StepsReader } from "@/pages/viewer/StepsReader";
 import { versionsText } from "@/pages/viewer/steps";
-import { ViewerLayout } from "@/pages/viewer/ViewerLayout";
+import { Neighbours, ViewerLayout } from "@/pages/viewer/ViewerLayout";
 import { SampleState } from "@/samples/SampleTable";
 import { useShortcuts } from "@/shell/keyboard";
 
@@ -37,6 +34,8 @@ function Episode({ run, episode }: { run: string; episode: EpisodeDetail }) {
   const { step } = episodeRoute.useSearch();
   const navigate = episodeRoute.useNavigate();
   const [tone = "quiet", sign = "…", title] = ENDS[episode.outcome] ?? [];
+  const versions = episode.parts.flatMap(({ version_min, version_max }) => [version_min, version_max]);
+  const [first] = episode.parts;
   return (
     <ViewerLayout
       run={run}
@@ -60,7 +59,22 @@ function Episode({ run, episode }: { run: string; episode: EpisodeDetail }) {
           </span>
         </>
       }
-      aside={<EpisodeFacts run={run} episode={episode} />}
+      aside={
+        <StepFacts
+          run={run}
+          source={episode}
+          version={{ name: `${first?.epoch}.${versionsText({ version_min: Math.min(...versions), version_max: Math.max(...versions) })}` }}
+          received_at={first?.received_at}
+          facts={[
+            [
+              "Fragments",
+              <Link key="" to="/runs/$name/trajectories" params={{ name: run }} search={{ q: term("episode", episode.id) }}>
+                {number(episode.parts.length)} stored
+              </Link>,
+            ],
+          ]}
+        />
+      }
     >
       {(!episode.begins || episode.is_partial) && (
         <p className="held small" role="status">
@@ -71,7 +85,9 @@ function Episode({ run, episode }: { run: string; episode: EpisodeDetail }) {
         run={run}
         curves={episode.curves}
         parts={episode.parts}
-        list={{ title: "Fragments", note: "that hold the episode", parts: fragmentsOf(run, episode) }}
+        title="Fragments"
+        note="that hold the episode"
+        listed={fragmentsOf(run, episode)}
         chosen={step}
         onChoose={(chosen) => void navigate({ search: (now) => ({ ...now, step: chosen }), replace: true })}
       />
@@ -80,18 +96,16 @@ function Episode({ run, episode }: { run: string; episode: EpisodeDetail }) {
 }
 
 /** The fragments of the episode, by the steps of the episode. */
-function fragmentsOf(run: string, { id, parts, outcome }: EpisodeDetail): ListedPart[] {
+function fragmentsOf(run: string, { id, parts }: EpisodeDetail): ListedPart[] {
   let before = 0;
-  return parts.map((part, place) => {
+  return parts.map((part) => {
     const first = before;
     before += part.steps;
     return {
       ...{ id: String(part.fragment), first, steps: part.steps, reward: part.reward },
-      ends: outcome !== "" && place === parts.length - 1,
       about: (
         <>
-          policy {part.epoch}.{versionsText(part)}{" "}
-          <SampleState state={part.state} why={part.drop_reason.replaceAll("_", " ")} step={part.step} />
+          policy {part.epoch}.{versionsText(part)} <SampleState {...part} />
         </>
       ),
       link: (
@@ -105,25 +119,6 @@ function fragmentsOf(run: string, { id, parts, outcome }: EpisodeDetail): Listed
       ),
     };
   });
-}
-
-function EpisodeFacts({ run, episode }: { run: string; episode: EpisodeDetail }) {
-  const versions = episode.parts.flatMap(({ version_min, version_max }) => [version_min, version_max]);
-  const [first] = episode.parts;
-  return (
-    <StepFacts
-      run={run}
-      source={episode}
-      weights={`${first?.epoch}.${versionsText({ version_min: Math.min(...versions), version_max: Math.max(...versions) })}`}
-      received_at={first?.received_at}
-    >
-      <Fact name="Fragments">
-        <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ q: term("episode", episode.id) }}>
-          {number(episode.parts.length)} stored
-        </Link>
-      </Fact>
-    </StepFacts>
-  );
 }
 
 /** Ids of episodes that can be searched: a slot, a slash and a number. */
@@ -141,12 +136,14 @@ export function FragmentPage() {
 function FragmentViewer({ run, detail }: { run: string; detail: FragmentDetail }) {
   const { step, episode } = fragmentRoute.useSearch();
   const navigate = fragmentRoute.useNavigate();
-  const { fragment, content, before, after } = detail;
-  const open = (other: number | null) => {
-    if (other !== null) void navigate({ params: { name: run, fragment: String(other) }, search: { episode } });
+  const { fragment, content, version, before, after } = detail;
+  const opening = (other: number | null) => {
+    if (other === null) return undefined;
+    return () => void navigate({ params: { name: run, fragment: String(other) }, search: { episode } });
   };
-  const back = () => void navigate({ to: "/runs/$name/trajectories", params: { name: run } });
-  useShortcuts({ "[": () => open(before), "]": () => open(after), Escape: back });
+  useShortcuts({ Escape: () => void navigate({ to: "/runs/$name/trajectories", params: { name: run } }) });
+  const versions = `${fragment.epoch}.${versionsText(fragment)}`;
+  const padding = content ? content.steps - content.real_steps : 0;
   return (
     <ViewerLayout
       run={run}
@@ -156,32 +153,34 @@ function FragmentViewer({ run, detail }: { run: string; detail: FragmentDetail }
           {visible(fragment.slot)} · {number(fragment.number)}
         </>
       }
-      chips={<SampleState state={fragment.state} why={fragment.drop_reason.replaceAll("_", " ")} step={fragment.step} />}
+      chips={<SampleState {...fragment} />}
       actions={
-        <Button.Group>
-          <Button
-            size="compact-sm"
-            variant="default"
-            disabled={before === null}
-            onClick={() => open(before)}
-            leftSection={<ChevronLeft size={14} />}
-            rightSection={<KeyHint>[</KeyHint>}
-          >
-            Previous in slot
-          </Button>
-          <Button
-            size="compact-sm"
-            variant="default"
-            disabled={after === null}
-            onClick={() => open(after)}
-            leftSection={<ChevronRight size={14} />}
-            rightSection={<KeyHint>]</KeyHint>}
-          >
-            Next
-          </Button>
-        </Button.Group>
+        <Neighbours
+          ways={[
+            ["Previous in slot", "[", opening(before)],
+            ["Next", "]", opening(after)],
+          ]}
+        />
       }
-      aside={<FragmentFacts run={run} detail={detail} />}
+      aside={
+        <StepFacts
+          run={run}
+          source={fragment}
+          version={{ id: version, name: versions }}
+          batch={fragment.batch === null ? null : { id: fragment.batch, step: fragment.step }}
+          received_at={fragment.received_at}
+          facts={[
+            [
+              "Return",
+              <b key="" data-return>
+                {number(fragment.reward_sum)}
+              </b>,
+            ],
+            ["Steps", `${number(fragment.steps)}${padding > 0 ? ` and ${number(padding)} of padding` : ""}, ${bytes(fragment.size_bytes)}`],
+            fragment.uses > 0 && ["Sampled into", counted(fragment.uses, "batch", "batches")],
+          ]}
+        />
+      }
     >
       {!content && <ErrorState title="Content unavailable" error={detail.problem} />}
       {content && (
@@ -189,10 +188,9 @@ function FragmentViewer({ run, detail }: { run: string; detail: FragmentDetail }
           run={run}
           curves={content.curves}
           parts={[{ fragment: fragment.id, first: 0, steps: content.steps }]}
-          list={{
-            ...{ title: "Episodes", note: "the part within this fragment", leftOut: content.episodes_left_out },
-            parts: content.episodes.map((part) => episodeIn(run, part, part.id === episode)),
-          }}
+          title="Episodes"
+          note={`the part within this fragment${content.episodes_left_out > 0 ? `; ${number(content.episodes_left_out)} more` : ""}`}
+          listed={content.episodes.map((part) => episodeIn(run, part, part.id === episode))}
           chosen={step}
           onChoose={(chosen) => void navigate({ search: { step: chosen, episode }, replace: true })}
         />
@@ -203,7 +201,6 @@ function FragmentViewer({ run, detail }: { run: string; detail: FragmentDetail }
 
 const episodeIn = (run: string, part: FragmentContent["episodes"][number], isCurrent: boolean): ListedPart => ({
   ...{ id: `${part.first} ${part.id}`, first: part.first, steps: part.steps, reward: part.reward, isCurrent },
-  ends: part.outcome !== "",
   about: `${part.begins ? "begins" : "continues"}${part.outcome ? `, ${part.outcome}` : ""}`,
   title: visible(part.id),
   link: ID.test(part.id) && (
@@ -212,49 +209,3 @@ const episodeIn = (run: string, part: FragmentContent["episodes"][number], isCur
     </Link>
   ),
 });
-
-/** The source and use of the fragment, with links. */
-function FragmentFacts({ run, detail }: { run: string; detail: FragmentDetail }) {
-  const { fragment, content, version } = detail;
-  const params = { name: run };
-  const padding = content ? content.steps - content.real_steps : 0;
-  const versions = `${fragment.epoch}.${versionsText(fragment)}`;
-  return (
-    <StepFacts
-      run={run}
-      source={fragment}
-      weights={
-        version === null ? (
-          versions
-        ) : (
-          <Link to="/runs/$name/weights" params={params} search={{ version }}>
-            version {versions}
-          </Link>
-        )
-      }
-      received_at={fragment.received_at}
-    >
-      <Fact name="Return">
-        <b data-return>{number(fragment.reward_sum)}</b>
-      </Fact>
-      <Fact name="Steps">
-        {number(fragment.steps)}
-        {padding > 0 && <span className="faint"> and {number(padding)} of padding</span>}
-        <span className="faint">, {bytes(fragment.size_bytes)}</span>
-      </Fact>
-      {fragment.batch && (
-        <Fact name="Batch">
-          <Link to="/runs/$name/queue" params={params} search={{ batch: fragment.batch }}>
-            train step {number(fragment.step)}
-          </Link>
-          <span className="faint"> · </span>
-          <Link to="/runs/$name/trajectories" params={params} search={{ q: term("batch", fragment.batch) }}>
-            its fragments
-          </Link>
-        </Fact>
-      )}
-      {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
-      {!fragment.contiguous && <Fact name="Contiguous">no</Fact>}
-    </StepFacts>
-  );
-}

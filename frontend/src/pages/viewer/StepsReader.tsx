@@ -1,15 +1,12 @@
-import { Button, Slider } from "@mantine/core";
+import { Box, Group, Slider, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 import { type StepCurves, stepsQuery, WINDOW_STEPS } from "@/api/groups";
 import { Chart } from "@/charts/Chart";
-import { KeyHint } from "@/components/inline";
-import { ErrorState, Panel, Panels } from "@/components/panels";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ErrorState, Panel, Panels, TextButton } from "@/components/panels";
 import { number } from "@/format";
-import { Fact } from "@/pages/viewer/Facts";
-import { endBeside, placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";
-import own from "@/pages/viewer/steps.module.css";
-import { useShortcuts } from "@/shell/keyboard";
+import { placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";
 
 const CHART_HEIGHT = 130;
 const CURVES = [
@@ -25,8 +22,6 @@ export type ListedPart = {
   first: number;
   steps: number;
   reward: number;
-  /** Whether its last step ends an episode. */
-  ends: boolean;
   about: ReactNode;
   title?: string;
   link: ReactNode;
@@ -38,22 +33,38 @@ type Props = {
   curves: StepCurves;
   /** Where the steps are stored. */
   parts: StepPart[];
-  list: { title: string; note: string; parts: ListedPart[]; leftOut?: number };
+  title: string;
+  note: string;
+  listed: ListedPart[];
   chosen: number | undefined;
   onChoose: (step: number) => void;
 };
 
 /** The steps of a fragment or an episode: curves, one step with its action and observation, and the parts. */
-export function StepsReader({ run, curves, parts, list, chosen, onChoose }: Props) {
+export function StepsReader({ run, curves, parts, title, note, listed, chosen, onChoose }: Props) {
+  const columns: Column<ListedPart>[] = [
+    {
+      label: "Steps",
+      cell: ({ first, steps }) => (
+        <TextButton className="nowrap" onClick={() => onChoose(first)}>
+          <VisuallyHidden>Go to the steps </VisuallyHidden>
+          {first} – {first + steps - 1}
+        </TextButton>
+      ),
+    },
+    { label: title.slice(0, -1), cell: (part) => <span title={part.title}>{part.about}</span> },
+    { label: "Return", isNumber: true, value: ({ reward }) => reward },
+    { label: "Open", cell: ({ link }) => link },
+  ];
   return (
     <>
       <Panels>
-        {CURVES.map(({ name, of, note }) => (
+        {CURVES.map(({ name, of, note: meaning }) => (
           <Panel
             key={of}
             title={name}
-            note={[note, curves.is_exact ? "" : "min to max per point"].filter(Boolean).join(", ")}
-            className="span-4"
+            note={[meaning, curves.is_exact ? "" : "min to max per point"].filter(Boolean).join(", ")}
+            columns={4}
           >
             <Chart
               name={`${name} by step`}
@@ -69,81 +80,48 @@ export function StepsReader({ run, curves, parts, list, chosen, onChoose }: Prop
           </Panel>
         ))}
       </Panels>
-      <Step run={run} parts={parts} ends={list.parts} chosen={chosen} onChoose={onChoose} />
-      <Panel title={list.title} note={list.note}>
-        <ul className={own.parts} aria-label={list.title}>
-          {list.parts.map(({ id, first, steps, reward, about, title, link, isCurrent }) => (
-            <li key={id} aria-current={isCurrent || undefined}>
-              <button type="button" className="link-button" onClick={() => onChoose(first)}>
-                <span className="unseen">Go to the steps </span>
-                {first} – {first + steps - 1}
-              </button>
-              <span className="anywhere" title={title}>
-                {about}
-              </span>
-              <span className="num">
-                {number(reward)} {link}
-              </span>
-            </li>
-          ))}
-        </ul>
-        {(list.leftOut ?? 0) > 0 && <p className="faint small">{number(list.leftOut)} more.</p>}
+      <Step run={run} parts={parts} chosen={chosen} onChoose={onChoose} />
+      <Panel title={title} note={note}>
+        <DataTable
+          label={title}
+          rows={listed}
+          columns={columns}
+          keyOf={({ id }) => id}
+          attributes={({ isCurrent }) => ({ "aria-current": isCurrent || undefined })}
+          page={10}
+        />
       </Panel>
     </>
   );
 }
 
-type StepProps = Pick<Props, "run" | "parts" | "chosen" | "onChoose"> & { ends: ListedPart[] };
+type StepProps = Pick<Props, "run" | "parts" | "chosen" | "onChoose">;
 
-/** One step, with a slider over all; arrow keys move it, `n` and `p` go to ends of episodes. */
-function Step({ run, parts, ends, chosen, onChoose }: StepProps) {
+/** One step, with a slider over all, which arrow keys move. */
+function Step({ run, parts, chosen, onChoose }: StepProps) {
   const [step, setStep] = useState(chosen ?? 0);
   useEffect(() => setStep(chosen ?? 0), [chosen]);
   const total = parts.reduce((sum, part) => sum + part.steps, 0);
   const place = placeOf(parts, Math.min(step, total - 1));
   const start = Math.floor((place?.step ?? 0) / WINDOW_STEPS) * WINDOW_STEPS;
   const { data, error, refetch } = useQuery({ ...stepsQuery(run, place?.part.fragment ?? 0, start), enabled: place !== undefined });
-  const end = (direction: 1 | -1) => endBeside(ends, chosen ?? -1, direction);
-  const goTo = (target: number | null) => target !== null && onChoose(target);
-  useShortcuts({ n: () => void goTo(end(1)), p: () => void goTo(end(-1)) });
   if (!place) return null;
+  const facts = stepOf(data, place.step) ?? [];
+  if (place.part.number !== undefined) facts.push(["Fragment", number(place.part.number)]);
   return (
-    <Panel
-      title="Step"
-      note={`${number(step)} of 0 – ${number(total - 1)}`}
-      aside={
-        <Button.Group>
-          <Button
-            size="compact-xs"
-            variant="default"
-            disabled={end(-1) === null}
-            onClick={() => goTo(end(-1))}
-            rightSection={<KeyHint>p</KeyHint>}
-          >
-            Previous end
-          </Button>
-          <Button
-            size="compact-xs"
-            variant="default"
-            disabled={end(1) === null}
-            onClick={() => goTo(end(1))}
-            rightSection={<KeyHint>n</KeyHint>}
-          >
-            Next end
-          </Button>
-        </Button.Group>
-      }
-    >
+    <Panel title="Step" note={`${number(step)} of 0 – ${number(total - 1)}`}>
       <Slider size="sm" thumbLabel="Step" min={0} max={Math.max(1, total - 1)} value={step} onChange={setStep} onChangeEnd={onChoose} />
-      {error && !data && <ErrorState title="Step unavailable" error={error} onRetry={() => void refetch()} />}
-      <dl className={own.step} data-step={step}>
-        {stepOf(data, place.step)?.map(([name, text]) => (
-          <Fact key={name} name={name}>
-            {text}
-          </Fact>
+      {error && !data && <ErrorState title="Step unavailable" error={error} onRetry={() => refetch()} />}
+      <Group component="dl" gap="0.15rem 1.5rem" mih="2.75rem" mt="sm" mb={0} data-step={step}>
+        {facts.map(([name, text]) => (
+          <Group key={name} gap="0.4rem" align="baseline" wrap="nowrap">
+            <dt className="tiny faint">{name}</dt>
+            <Box component="dd" m={0} className="anywhere">
+              {text}
+            </Box>
+          </Group>
         ))}
-        {place.part.number !== undefined && <Fact name="Fragment">{place.part.number}</Fact>}
-      </dl>
+      </Group>
     </Panel>
   );
 }

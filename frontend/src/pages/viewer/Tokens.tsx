@@ -1,16 +1,13 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Code, Group, SegmentedControl, Space } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
-import { useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type MouseEvent, memo, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, memo, useEffect, useRef, useState } from "react";
 import { type SequenceSummary, type SequenceWindow, WINDOW_TOKENS, windowQuery } from "@/api/groups";
-import { KeyHint } from "@/components/inline";
-import { Copy, ErrorState } from "@/components/panels";
-import { finePercent, number } from "@/format";
-import { CHANNELS, type Channel, LABELS, LEGEND, LOOKS, levelOf, neighbour, tokenText } from "@/pages/viewer/channels";
+import { ErrorState } from "@/components/panels";
+import { number } from "@/format";
+import { CHANNELS, type Channel, LABELS, LEGEND, lookOf, neighbour, tokenText } from "@/pages/viewer/channels";
 import styles from "@/pages/viewer/tokens.module.css";
-import { viewLink } from "@/share/link";
-import { useShortcuts } from "@/shell/keyboard";
+import { Neighbours } from "@/pages/viewer/ViewerLayout";
 
 /** Tokens per chunk: a balance between render time and the number of chunks. */
 const CHUNK = 256;
@@ -34,7 +31,6 @@ const placeUnder = (target: EventTarget): number | null => {
 
 /** The tokens of a sequence; only visible chunks are fetched and rendered. */
 export function Tokens({ run, group, sequence, channel, token, onChannel, onToken }: Props) {
-  const router = useRouter();
   const scroller = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const selected = token === undefined ? null : Math.min(token, Math.max(0, sequence.tokens - 1));
@@ -55,13 +51,6 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
   const windowAt = (place: number) => windows.get(Math.floor(place / WINDOW_TOKENS) * WINDOW_TOKENS);
   const failed = asked.find((each) => each.isError);
 
-  // A link leads to the list, which may be below the screen.
-  const isLinked = useRef(token !== undefined);
-  useEffect(() => {
-    if (isLinked.current) scroller.current?.scrollIntoView({ block: "center" });
-    isLinked.current = false;
-  }, []);
-
   // Scroll to the token from the URL: first its chunk, then the token once rendered.
   const brought = useRef<number | null>(null);
   const isThere = selected !== null && windowAt(selected) !== undefined;
@@ -70,6 +59,8 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
     const frame = scroller.current;
     const element = frame?.querySelector(`[data-token="${selected}"]`);
     if (frame && element) {
+      // A link leads to the list, which may be below the screen.
+      if (brought.current === null) frame.scrollIntoView({ block: "center" });
       brought.current = selected;
       // Scroll only the token list, not the page.
       const middle = frame.getBoundingClientRect().top + frame.clientHeight / 2;
@@ -77,19 +68,17 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
     } else virtual.scrollToIndex(Math.floor(selected / CHUNK), { align: "center" });
   }, [selected, isThere, virtual, items.length, items[0]?.index]);
 
-  const surprise = (direction: 1 | -1) => {
+  const surprising = (direction: 1 | -1) => {
     const next = neighbour(sequence.surprises, selected ?? -1, direction);
-    if (next !== null) onToken(next);
+    return next === null ? undefined : () => onToken(next);
   };
-  useShortcuts({ n: () => surprise(1), p: () => surprise(-1) });
   const move = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (by === undefined) return;
     event.preventDefault();
     onToken(Math.min(sequence.tokens - 1, Math.max(0, (selected ?? -1) + by)));
   };
-  const choose = (event: MouseEvent) => {
-    const place = placeUnder(event.target);
+  const choose = (place: number | null) => {
     if (place === null) return;
     brought.current = place;
     onToken(place);
@@ -97,30 +86,32 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
   const shown = hovered ?? selected;
   return (
     <>
-      <div className={styles.bar}>
-        <ChannelPicker channel={channel} onChannel={onChannel} />
-        <span className="spacer" />
-        <Button.Group>
-          <Button
-            size="compact-sm"
-            variant="default"
-            disabled={sequence.surprises.length === 0}
-            onClick={() => surprise(-1)}
-            rightSection={<KeyHint>p</KeyHint>}
-          >
-            Previous surprise
-          </Button>
-          <Button
-            size="compact-sm"
-            variant="default"
-            disabled={sequence.surprises.length === 0}
-            onClick={() => surprise(1)}
-            rightSection={<KeyHint>n</KeyHint>}
-          >
-            Next of {number(sequence.surprises.length)}
-          </Button>
-        </Button.Group>
-      </div>
+      <Group gap="sm" mb="xs">
+        <SegmentedControl
+          size="xs"
+          aria-label="Colour tokens by"
+          value={channel}
+          onChange={(value) => onChannel(value as Channel)}
+          data={CHANNELS.map((value) => ({ value, label: LABELS[value] }))}
+        />
+        <Group component="ul" gap="xs" m={0} p={0} className="tiny soft" aria-label="Legend">
+          {LEGEND[channel].map(([values, meaning]) => (
+            <Group component="li" gap={5} key={meaning}>
+              <span style={lookOf(values, channel)} aria-hidden="true">
+                ab
+              </span>
+              {meaning}
+            </Group>
+          ))}
+        </Group>
+        <Space flex={1} />
+        <Neighbours
+          ways={[
+            ["Previous surprise", "p", surprising(-1)],
+            [`Next of ${number(sequence.surprises.length)}`, "n", surprising(1)],
+          ]}
+        />
+      </Group>
       {failed && <ErrorState title="Some tokens are unavailable" error={failed.error} onRetry={() => void failed.refetch()} />}
       <div
         ref={scroller}
@@ -131,7 +122,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
         aria-label={`Tokens of sequence ${sequence.index}, ${sequence.tokens}`}
         onMouseOver={(event) => setHovered(placeUnder(event.target))}
         onMouseLeave={() => setHovered(null)}
-        onClick={choose}
+        onClick={(event) => choose(placeUnder(event.target))}
         onKeyDown={move}
       >
         <div className={styles.sheet} style={{ height: virtual.getTotalSize() }}>
@@ -168,37 +159,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
           })}
         </div>
       </div>
-      <TokenCard
-        place={shown}
-        total={sequence.tokens}
-        window={shown === null ? undefined : windowAt(shown)}
-        link={selected !== null && shown === selected ? viewLink(router) : undefined}
-      />
-    </>
-  );
-}
-
-/** The legend and selection of the token colours; `c` selects the next channel. */
-function ChannelPicker({ channel, onChannel }: { channel: Channel; onChannel: (channel: Channel) => void }) {
-  return (
-    <>
-      <SegmentedControl
-        size="xs"
-        aria-label="Colour tokens by"
-        value={channel}
-        onChange={(value) => onChannel(value as Channel)}
-        data={CHANNELS.map((value) => ({ value, label: LABELS[value] }))}
-      />
-      <ul className={styles.legend} aria-label="Legend">
-        {LEGEND[channel].map(([level, meaning]) => (
-          <li key={meaning}>
-            <span className={styles.token} data-level={level || undefined} style={LOOKS[level]} aria-hidden="true">
-              ab
-            </span>
-            {meaning}
-          </li>
-        ))}
-      </ul>
+      <TokenCard place={shown} total={sequence.tokens} window={shown === null ? undefined : windowAt(shown)} />
     </>
   );
 }
@@ -225,17 +186,15 @@ const Spans = memo(function Spans({ window, from, to, channel, selected }: Spans
     const at = place - window.start;
     const isOwn = window.is_own[at] ?? false;
     const values = { isOwn, logprob: window.logprobs?.[at] ?? null, advantage: window.advantages?.[at] ?? null };
-    const level = levelOf(values, channel);
     const isBoundary = at > 0 && window.is_own[at - 1] !== isOwn;
     spans.push(
       <span
         key={place}
         data-token={place}
         data-selected={place === selected || undefined}
-        data-level={level || undefined}
         data-boundary={isBoundary || undefined}
         className={window.text ? styles.token : `${styles.token} ${styles.number}`}
-        style={LOOKS[level]}
+        style={lookOf(values, channel)}
       >
         {shownText(window, at)}
       </span>,
@@ -246,56 +205,41 @@ const Spans = memo(function Spans({ window, from, to, channel, selected }: Spans
 
 function likelihood(logprob: number): string {
   const part = Math.exp(logprob);
-  return part >= 0.001 ? finePercent(part) : `1 in ${number(Math.round(1 / part))}`;
+  return part >= 0.001 ? `${number(100 * part)} %` : `1 in ${number(Math.round(1 / part))}`;
 }
 
-type CardProps = {
-  place: number | null;
-  total: number;
-  window: SequenceWindow | undefined;
-  /** Link to this token, if it is selected. */
-  link?: string;
-};
+type CardProps = { place: number | null; total: number; window: SequenceWindow | undefined };
 
 /** Details of the hovered token, else of the selected one. */
-function TokenCard({ place, total, window, link }: CardProps) {
+function TokenCard({ place, total, window }: CardProps) {
   if (place === null || !window) {
-    return (
-      <div className={styles.card}>
-        <span className="faint">Hover over a token, or select one; ← and → move the selection. {number(total)} tokens.</span>
-      </div>
-    );
+    return <p className="faint small">Hover over a token, or select one; ← and → move the selection. {number(total)} tokens.</p>;
   }
   const at = place - window.start;
   const logprob = window.logprobs?.[at] ?? null;
-  const reference = window.ref_logprobs?.[at] ?? null;
-  const advantage = window.advantages?.[at] ?? null;
+  const figures: [string, number | null | undefined, string?][] = [
+    ["logprob", logprob, logprob === null ? "" : likelihood(logprob)],
+    ["reference", window.ref_logprobs?.[at]],
+    ["advantage", window.advantages?.[at]],
+  ];
   return (
-    <div className={styles.card}>
+    <Group gap="0.2rem 1.2rem" mt="xs" className="small">
       <span>
         token <b>{number(place)}</b> <span className="faint">of {number(total)}</span>
       </span>
       <span>
         id <b className="mono">{window.tokens[at]}</b>
       </span>
-      {window.text && <code className={styles.cardText}>{tokenText(window.text[at] ?? "").trimEnd() || "no text"}</code>}
+      {window.text && <Code className="anywhere">{tokenText(window.text[at] ?? "").trimEnd() || "no text"}</Code>}
       <span>{window.is_own[at] ? "trained on" : "not trained on"}</span>
-      {logprob !== null && (
-        <span>
-          logprob <b>{number(logprob)}</b> <span className="faint">{likelihood(logprob)}</span>
-        </span>
+      {figures.map(
+        ([name, value, note]) =>
+          value != null && (
+            <span key={name}>
+              {name} <b>{number(value)}</b> <span className="faint">{note}</span>
+            </span>
+          ),
       )}
-      {reference !== null && (
-        <span>
-          reference <b>{number(reference)}</b>
-        </span>
-      )}
-      {advantage !== null && (
-        <span>
-          advantage <b>{number(advantage)}</b>
-        </span>
-      )}
-      {link && <Copy text={link} words="Copy link" label="Copy link to this token" />}
-    </div>
+    </Group>
   );
 }

@@ -1,8 +1,11 @@
+import { Button, Group, Paper, Space } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
+import { KeyHint } from "@/components/inline";
 import { Boundary } from "@/components/panels";
 import styles from "@/pages/viewer/viewer.module.css";
 import type { SampleSearch } from "@/samples/search";
+import { useShortcuts } from "@/shell/keyboard";
 
 type Props = {
   run: string;
@@ -25,21 +28,20 @@ type Props = {
 export function ViewerLayout({ run, label, title, list, chips, actions, bar, aside, children }: Props) {
   return (
     <article aria-label={label} className={styles.viewer}>
-      <header className={styles.title}>
-        <h2>
+      <Group gap="xs">
+        <h2 className={styles.title}>
           <Link to="/runs/$name/trajectories" params={{ name: run }} search={list}>
             Samples
-          </Link>
+          </Link>{" "}
           <span className="faint" aria-hidden="true">
-            {" "}
-            /{" "}
-          </span>
+            /
+          </span>{" "}
           {title}
         </h2>
         {chips}
-        <span className="spacer" />
+        <Space flex={1} />
         {actions}
-      </header>
+      </Group>
       {bar && (
         <div className={styles.bar}>
           <Boundary part="Panel">{bar}</Boundary>
@@ -49,10 +51,27 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
         <div className={styles.content}>
           <Boundary part="View">{children}</Boundary>
         </div>
-        <aside className={`panel ${styles.aside}`} aria-label="Details">
+        <Paper className={styles.aside} component="aside" aria-label="Details">
           <Boundary part="Panel">{aside}</Boundary>
-        </aside>
+        </Paper>
       </div>
     </article>
+  );
+}
+
+/** The way to a neighbour: its name, its key, and what it does if there is one. */
+type Way = [words: string, key: string, go: (() => void) | undefined];
+
+/** Buttons for the element before and the one after, with their shortcuts. */
+export function Neighbours({ ways }: { ways: [before: Way, after: Way] }) {
+  useShortcuts(Object.fromEntries(ways.map(([, key, go]) => [key, () => go?.()])));
+  return (
+    <Button.Group>
+      {ways.map(([words, key, go]) => (
+        <Button key={key} size="compact-sm" variant="default" disabled={!go} onClick={go} rightSection={<KeyHint>{key}</KeyHint>}>
+          {words}
+        </Button>
+      ))}
+    </Button.Group>
   );
 }

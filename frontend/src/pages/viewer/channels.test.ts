@@ -1,45 +1,33 @@
 import { describe, expect, it } from "vitest";
-import { CHANNELS, LEGEND, LOOKS, levelOf, neighbour, nextChannel, tokenText } from "@/pages/viewer/channels";
+import { CHANNELS, LEGEND, lookOf, neighbour, nextChannel, tokenText } from "@/pages/viewer/channels";
 
 const values = { isOwn: true, logprob: -0.05, advantage: 0.5 };
 
 describe("colours", () => {
+  const shares = (looks: ReturnType<typeof lookOf>[]) => looks.map((look) => Number(/ (\d+)%/.exec(String(look?.background))?.[1]));
+  const tones = (looks: ReturnType<typeof lookOf>[]) => looks.map((look) => /--chart-\d/.exec(String(look?.background))?.[0]);
+
   it("mark trained tokens", () => {
-    expect([levelOf(values, "mask"), levelOf({ ...values, isOwn: false }, "mask")]).toEqual(["own", ""]);
+    expect(tones([lookOf(values, "mask"), lookOf({ ...values, isOwn: false }, "mask")])).toEqual(["--chart-3", undefined]);
   });
-  it.each([
-    [-0.05, "rare0"],
-    [-0.5, "rare1"],
-    [-1, "rare2"],
-    [-2, "rare3"],
-    [-4, "rare4"],
-    [-9, "rare5"],
-  ])("increase with the surprise of a token: %f", (logprob, level) => expect(levelOf({ ...values, logprob }, "logprob")).toBe(level));
-  it("distinguish positive and negative advantages", () => {
-    expect([2, 0.5, 0.1, 0, -0.1, -0.5, -2].map((advantage) => levelOf({ ...values, advantage }, "advantage"))).toEqual([
-      "gain3",
-      "gain2",
-      "gain1",
-      "own",
-      "loss1",
-      "loss2",
-      "loss3",
-    ]);
+  it("increase with the surprise of a token, with a line below rare ones", () => {
+    const looks = [-0.05, -0.5, -1, -2, -4].map((logprob) => lookOf({ ...values, logprob }, "logprob"));
+    expect(shares(looks)).toEqual([4, 24, 36, 52, 60]);
+    expect(looks.map((look) => look?.boxShadow !== undefined)).toEqual([false, false, false, false, true]);
   });
-  it("mark surprising tokens only", () => {
-    expect([-1, -2.5, -4, -6].map((logprob) => levelOf({ ...values, logprob }, "surprise"))).toEqual(["", "odd1", "odd2", "odd3"]);
+  it("distinguish positive and negative advantages, also by a line", () => {
+    const looks = [2, 0.25, 0, -0.25, -2].map((advantage) => lookOf({ ...values, advantage }, "advantage"));
+    expect(tones(looks)).toEqual(["--chart-1", "--chart-1", "--chart-3", "--chart-2", "--chart-2"]);
+    expect(shares(looks)).toEqual([48, 24, 20, 24, 48]);
+    expect(looks.map((look) => look?.boxShadow !== undefined)).toEqual([false, false, false, true, true]);
   });
-  it("are empty without a value", () => {
+  it("are absent without a value", () => {
     const unknown = { isOwn: false, logprob: null, advantage: null };
-    expect(CHANNELS.map((channel) => levelOf(unknown, channel))).toEqual(["", "", "", ""]);
+    expect(CHANNELS.map((channel) => lookOf(unknown, channel))).toEqual([undefined, undefined, undefined]);
   });
-  it("cycle", () => {
-    expect(nextChannel("mask")).toBe("logprob");
-    expect(nextChannel("surprise")).toBe("mask");
-  });
-  it("all have a legend, and each level a look", () => {
+  it("cycle, and all have a legend", () => {
+    expect([nextChannel("mask"), nextChannel("advantage")]).toEqual(["logprob", "mask"]);
     expect(CHANNELS.every((channel) => LEGEND[channel].length > 0)).toBe(true);
-    for (const [level] of CHANNELS.flatMap((channel) => LEGEND[channel])) expect(level === "" || level in LOOKS).toBe(true);
   });
 });
 

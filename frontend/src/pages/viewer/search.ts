@@ -4,7 +4,7 @@ import { CHANNELS, type Channel } from "@/pages/viewer/channels";
 import { sideOf } from "@/pages/viewer/sides";
 import { type SampleSearch, sampleSearch } from "@/samples/search";
 
-export const VIEWS = ["messages", "tokens", "diff", "versions", "raw"] as const;
+export const VIEWS = ["messages", "tokens", "diff", "versions"] as const;
 export type View = (typeof VIEWS)[number];
 
 export const VIEW_LABELS: Record<View, string> = {
@@ -12,7 +12,6 @@ export const VIEW_LABELS: Record<View, string> = {
   tokens: "Tokens",
   diff: "Group diff",
   versions: "Over versions",
-  raw: "Raw",
 };
 
 export type ViewerSearch = SampleSearch & {

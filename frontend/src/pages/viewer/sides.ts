@@ -1,33 +1,15 @@
-/** The two sequences of a comparison, in the address of the page and in links. Pure. */
+/** The two sequences of a comparison, in the address of the page. Pure. */
 
-/** A sequence of a group; without a run, of the open one. */
-export type Side = { run?: string; group: number; sequence: number };
+/** A sequence of a group. */
+export type Side = { group: number; sequence: number };
 
-const WRITTEN = /^(?:([^/\s]{1,100})\/)?(\d{1,15})\/(\d{1,5})$/;
-
-/** A sequence as `group/sequence` or `run/group/sequence`; undefined for any other value. */
+/** A sequence as `group/sequence`; undefined for any other value. */
 export function sideOf(value: unknown): Side | undefined {
-  const found = typeof value === "string" ? WRITTEN.exec(value) : null;
-  if (!found) return undefined;
-  const [, run, group, sequence] = found;
-  return { ...(run ? { run } : {}), group: Number(group), sequence: Number(sequence) };
+  const found = typeof value === "string" ? /^(\d{1,15})\/(\d{1,5})$/.exec(value) : null;
+  return found ? { group: Number(found[1]), sequence: Number(found[2]) } : undefined;
 }
 
-export const sideText = ({ run, group, sequence }: Side): string => [...(run ? [run] : []), group, sequence].join("/");
-
-/** The sequence that a link of the viewer names; undefined if it is no such link. */
-export function sideOfLink(link: string): Side | undefined {
-  const [written = ""] = link.trim().split("#");
-  const [address = "", search = ""] = written.split("?");
-  const found = /\/runs\/([^/\s]{1,300})\/groups\/(\d{1,15})\/?$/.exec(address);
-  if (!found) return undefined;
-  const sequence = new URLSearchParams(search).get("seq") ?? "0";
-  try {
-    return sideOf(`${decodeURIComponent(found[1] ?? "")}/${found[2]}/${sequence}`);
-  } catch {
-    return undefined;
-  }
-}
+export const sideText = ({ group, sequence }: Side): string => `${group}/${sequence}`;
 
 type Version = { id: number | string; epoch: number | null; policy_step: number | null };
 
@@ -45,7 +27,6 @@ type Scored = { index: number; score: number | null };
 export function extremesOf(group: number, sequences: Scored[]): { left: Side; right: Side } {
   const ranked = [...sequences].sort((one, other) => (other.score ?? -Infinity) - (one.score ?? -Infinity) || one.index - other.index);
   const [first, last] = [ranked[0], ranked.at(-1)];
-  const isEqual = first?.score === last?.score;
-  const other = isEqual ? ranked[1] : last;
+  const other = first?.score === last?.score ? ranked[1] : last;
   return { left: { group, sequence: first?.index ?? 0 }, right: { group, sequence: other?.index ?? 0 } };
 }

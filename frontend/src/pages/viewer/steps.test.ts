@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { StepWindow } from "@/api/groups";
 import { workerIndex } from "./search";
-import { endBeside, placeOf, rangeText, stepOf, vectorText, versionsText } from "./steps";
+import { placeOf, rangeText, stepOf, vectorText, versionsText } from "./steps";
 
 const window: StepWindow = {
   start: 10,
@@ -56,18 +56,6 @@ it("describes large observations by their size and range", () => {
 it("shows a single version once", () => {
   expect(versionsText({ version_min: 4, version_max: 4 })).toBe("4");
   expect(versionsText({ version_min: -1, version_max: 4 })).toBe("bootstrap – 4");
-});
-
-it("moves between ends of episodes", () => {
-  const episodes = [
-    { first: 0, steps: 4, ends: true },
-    { first: 4, steps: 6, ends: true },
-    { first: 10, steps: 2, ends: false },
-  ];
-  expect(endBeside(episodes, -1, 1)).toBe(3);
-  expect(endBeside(episodes, 3, 1)).toBe(9);
-  expect(endBeside(episodes, 9, 1)).toBeNull();
-  expect(endBeside(episodes, 9, -1)).toBe(3);
 });
 
 it("parses fleet worker names only", () => {

@@ -58,10 +58,3 @@ export function stepOf(window: StepWindow | undefined, step: number): [name: str
     ["Observation", window.obs.length > 0 ? vectorText(window.obs[at], window.obs_size) : rangeText(window.obs_range[at], window.obs_size)],
   ];
 }
-
-/** The last step of the next episode that ends after `from`, or of the last one that ended before it. */
-export function endBeside(parts: { first: number; steps: number; ends: boolean }[], from: number, direction: 1 | -1): number | null {
-  const ends = parts.filter(({ ends }) => ends).map(({ first, steps }) => first + steps - 1);
-  const found = direction > 0 ? ends.find((end) => end > from) : ends.findLast((end) => end < from);
-  return found ?? null;
-}

@@ -1,6 +1,6 @@
 /** The command palette. */
 
-import { Kbd, Modal } from "@mantine/core";
+import { Box, Kbd, Modal, NavLink, Text, TextInput, VisuallyHidden } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -13,7 +13,6 @@ import { counted, visible } from "@/format";
 import { addressOfGuide } from "@/guide";
 import { AUDIT_PAGE, MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered, recentRuns } from "@/shell/palette/commands";
-import css from "./palette.module.css";
 
 /** The order of the groups while nothing is typed. */
 export const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Projects", "Runs"];
@@ -70,7 +69,6 @@ export function usePaletteCommands(typed: string): { commands: Command[]; isLook
 }
 
 const SHOWN_AT_MOST = 80;
-const PAGE_ROWS = 8;
 const TYPED_MS = 120;
 
 type Props = {
@@ -82,36 +80,26 @@ type Props = {
   onClose: (then?: () => void) => void;
 };
 
-type OptionProps = { command: Command; id: string; isActive: boolean; isTyped: boolean; onHover: () => void; onPick: () => void };
+type OptionProps = { command: Command; id: string; isActive: boolean; aside: string; onHover: () => void; onPick: () => void };
 
-function Option({ command, id, isActive, isTyped, onHover, onPick }: OptionProps) {
+function Option({ command, id, isActive, aside, onHover, onPick }: OptionProps) {
   const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (isActive) row.current?.scrollIntoView({ block: "nearest" });
   }, [isActive]);
   return (
-    <div
-      ref={row}
-      id={id}
-      role="option"
-      tabIndex={-1}
+    <NavLink
+      {...{ ref: row, id, component: "div", role: "option", tabIndex: -1, bdrs: "md" }}
       aria-selected={isActive}
-      className={css.option}
+      active={isActive}
+      color="quiet"
+      c="var(--ink)"
+      label={visible(command.title)}
+      description={command.note && visible(command.note)}
+      rightSection={command.keys ? <Kbd size="xs">{command.keys.join(" ")}</Kbd> : <Text size="xs">{aside}</Text>}
       onMouseMove={onHover}
       onClick={onPick}
-    >
-      <span className={css.title}>{visible(command.title)}</span>
-      {command.note && <span className={css.note}>{visible(command.note)}</span>}
-      <span className={css.aside}>
-        {command.keys
-          ? command.keys.map((key) => (
-              <Kbd key={key} size="xs">
-                {key}
-              </Kbd>
-            ))
-          : isTyped && command.group}
-      </span>
-    </div>
+    />
   );
 }
 
@@ -129,13 +117,9 @@ export function Palette({ typed, onType, isEntered, onEnter, onClose }: Props) {
     if (isEntered && !isLooking && asked === typed.trim()) pick(shown[at]);
   });
   const press = (event: KeyboardEvent) => {
-    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: PAGE_ROWS, PageUp: -PAGE_ROWS };
-    const by = steps[event.key];
-    if (by !== undefined && shown.length > 0) {
-      const next = at + by;
-      const isWrapping = Math.abs(by) === 1;
-      setActive(isWrapping ? (next + shown.length) % shown.length : Math.max(0, Math.min(shown.length - 1, next)));
-    } else if (event.key === "Enter") shown.length > 0 ? pick(shown[at]) : onEnter();
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) setActive(shown.length > 0 ? (at + by + shown.length) % shown.length : 0);
+    else if (event.key === "Enter") shown.length > 0 ? pick(shown[at]) : onEnter();
     else return;
     event.preventDefault();
   };
@@ -145,7 +129,6 @@ export function Palette({ typed, onType, isEntered, onEnter, onClose }: Props) {
     : GROUPS.map((group) => ({ heading: group, rows: shown.filter((command) => command.group === group) })).filter(
         ({ rows }) => rows.length > 0,
       );
-  const count = shown.length === 0 ? "No matches" : counted(shown.length, "result");
   return (
     <Modal.Root
       opened
@@ -158,37 +141,35 @@ export function Palette({ typed, onType, isEntered, onEnter, onClose }: Props) {
     >
       <Modal.Overlay />
       <Modal.Content aria-label="Command palette">
-        <div className={css.box}>
-          <Search size={18} aria-hidden="true" />
-          <input
-            className={css.input}
-            role="combobox"
-            aria-label="Search pages, runs, tabs and commands"
-            aria-expanded="true"
-            aria-controls={`${id}-list`}
-            aria-activedescendant={shown.length > 0 ? `${id}-${at}` : undefined}
-            aria-autocomplete="list"
-            placeholder="Search pages, runs, tabs and commands"
-            autoComplete="off"
-            spellCheck={false}
-            data-autofocus
-            data-palette
-            value={typed}
-            onKeyDown={press}
-            onChange={(event) => {
-              onType(event.currentTarget.value);
-              setActive(0);
-            }}
-          />
-        </div>
-        <div className={css.list} id={`${id}-list`} role="listbox" aria-label="Results">
+        <TextInput
+          variant="unstyled"
+          size="lg"
+          px="md"
+          leftSection={<Search size={18} aria-hidden="true" />}
+          role="combobox"
+          aria-label="Search pages, runs, tabs and commands"
+          aria-expanded="true"
+          aria-controls={`${id}-list`}
+          aria-activedescendant={shown.length > 0 ? `${id}-${at}` : undefined}
+          aria-autocomplete="list"
+          placeholder="Search pages, runs, tabs and commands"
+          autoComplete="off"
+          spellCheck={false}
+          data-autofocus
+          data-palette
+          value={typed}
+          onKeyDown={press}
+          onChange={(event) => {
+            onType(event.currentTarget.value);
+            setActive(0);
+          }}
+        />
+        <Box id={`${id}-list`} role="listbox" aria-label="Results" mah="min(24rem, 56dvh)" p="xs" style={{ overflowY: "auto" }}>
           {sections.map(({ heading, rows }) => (
             <div key={heading} role={heading ? "group" : "presentation"} aria-label={heading || undefined}>
-              {heading && (
-                <div className={css.heading} aria-hidden="true">
-                  {heading}
-                </div>
-              )}
+              <Text size="xs" c="dimmed" px="sm" pt={heading && "xs"} aria-hidden="true">
+                {heading}
+              </Text>
               {rows.map((command) => {
                 const place = shown.indexOf(command);
                 return (
@@ -197,7 +178,7 @@ export function Palette({ typed, onType, isEntered, onEnter, onClose }: Props) {
                     command={command}
                     id={`${id}-${place}`}
                     isActive={place === at}
-                    isTyped={heading === ""}
+                    aside={heading ? "" : command.group}
                     onHover={() => place !== at && setActive(place)}
                     onPick={() => pick(command)}
                   />
@@ -205,15 +186,13 @@ export function Palette({ typed, onType, isEntered, onEnter, onClose }: Props) {
               })}
             </div>
           ))}
-        </div>
-        {shown.length === 0 && <p className={css.nothing}>{isLooking ? "Searching runs…" : `No matches for “${visible(typed)}”.`}</p>}
-        <div className={css.foot}>
-          <span role="status">{count}</span>
-          <span className="spacer" />
-          <span className="wide-only">
-            <Kbd size="xs">↑</Kbd> <Kbd size="xs">↓</Kbd> select · <Kbd size="xs">Enter</Kbd> open · <Kbd size="xs">Esc</Kbd> close
-          </span>
-        </div>
+        </Box>
+        {shown.length === 0 && (
+          <Text c="dimmed" px="md" pb="md" style={{ overflowWrap: "anywhere" }}>
+            {isLooking ? "Searching runs…" : `No matches for “${visible(typed)}”.`}
+          </Text>
+        )}
+        <VisuallyHidden role="status">{shown.length === 0 ? "No matches" : counted(shown.length, "result")}</VisuallyHidden>
       </Modal.Content>
     </Modal.Root>
   );

@@ -1,5 +1,6 @@
 /** Commands of the open page, and recently opened runs. */
 
+import { readLocalStorageValue } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
 
 export type Command = {
@@ -37,18 +38,14 @@ const MOST = 6;
 
 /** Their names, the newest first. */
 export function recentRuns(): string[] {
-  try {
-    const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    return Array.isArray(kept) ? kept.filter((name) => typeof name === "string").slice(0, MOST) : [];
-  } catch {
-    return [];
-  }
+  const kept: unknown = readLocalStorageValue({ key: KEY, defaultValue: [] });
+  return Array.isArray(kept) ? kept.filter((name) => typeof name === "string").slice(0, MOST) : [];
 }
 
 /** Put a run first. */
 export function remember(run: string): void {
   try {
-    localStorage.setItem(KEY, JSON.stringify([run, ...recentRuns().filter((known) => known !== run)].slice(0, MOST)));
+    localStorage.setItem(KEY, JSON.stringify([run, ...recentRuns().filter((known) => known !== run)]));
   } catch {
     // A browser that keeps nothing has no recent runs.
   }

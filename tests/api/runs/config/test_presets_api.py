@@ -1,5 +1,6 @@
 """Save, use, change and delete presets according to their access."""
 
+import re
 from typing import Any
 
 import pytest
@@ -163,3 +164,30 @@ def test_a_token_cannot_create_private_presets() -> None:
     assert save(machine, access="open").json()["owner"] is None
     refused = change(machine, access="private")
     assert error_of(refused) == (400, "invalid", ["access"])
+
+
+def test_the_immutable_id_is_accepted_wherever_the_name_is(olga: APIClient) -> None:
+    uid = save(olga, access="shared").json()["uid"]
+    assert re.fullmatch(r"preset_[0-9a-f]{24}", uid)
+
+    assert olga.get(f"/api/v1/presets/{uid}").json()["name"] == "four"
+    changed = change(olga, uid, description="of them").json()
+    assert (changed["uid"], changed["description"]) == (uid, "of them")
+    body = {"name": "alpha", "preset": uid}
+    assert olga.post("/api/v1/runs", body, format="json").json()["preset"] == "four"
+    checked = olga.post("/api/v1/run-checks", {"preset": uid}, format="json").json()
+    assert checked["suggested_name"] == "four-1"
+    project = {"name": "poles", "defaults": {"preset": uid}}
+    made = olga.post("/api/v1/projects", project, format="json").json()
+    assert made["defaults"]["preset"] == "four"
+
+    assert olga.delete(f"/api/v1/presets/{uid}").status_code == 204
+    again = save(olga).json()
+    assert (again["name"], again["uid"] == uid) == ("four", False)
+    assert olga.get(f"/api/v1/presets/{uid}").status_code == 404
+    launch = olga.post("/api/v1/runs", {"name": "b", "preset": uid}, format="json")
+    assert error_of(launch) == (400, "invalid", ["preset"])
+
+
+def test_no_name_has_the_form_of_an_id(olga: APIClient) -> None:
+    assert error_of(save(olga, f"preset_{'0' * 24}")) == (400, "invalid", ["name"])

@@ -176,7 +176,7 @@ def test_an_action_on_all_runs_continues_with_the_confirmed_number(
         ({"action": "pause"}, "ids"),
         ({"action": "pause", "ids": [1], "q": ""}, "ids"),
         ({"action": "tag", "ids": [1]}, "tag"),
-        ({"action": "delete", "ids": [1]}, "action"),
+        ({"action": "delete", "ids": [1]}, "reason"),
         ({"action": "pause", "q": "state:odd"}, "q"),
     ],
 )
@@ -337,3 +337,21 @@ def test_a_page_with_columns_takes_as_many_queries_as_one_without(olga: APIClien
         return len(queries)
 
     assert count(columns=columns, sort="-metric.kl") == count()
+
+
+def test_ended_runs_are_deleted_in_bulk_with_a_reason(olga: APIClient) -> None:
+    over = make_run(name="over", status=RunStatus.COMPLETED, tags=["trial"])
+    archived = make_run(name="old", status=RunStatus.FAILED, tags=["trial"])
+    active = make_run(name="active", tags=["trial"])
+    act(olga, action="archive", ids=[archived.pk])
+
+    assert act(olga, action="delete", q="tag:trial").status_code == 400
+    body = {"action": "delete", "ids": [over.pk, archived.pk, active.pk], "reason": "trials"}
+    done = outcome(act(olga, **body))
+
+    assert (done["over"], done["old"]) == ("", "")
+    assert done["active"]
+    assert olga.get("/api/v1/runs", {"q": "tag:trial"}).json()["total"] == 1
+    reasons = RunEvent.objects.filter(kind="run_deleted").values_list("reason", flat=True)
+    assert [*reasons] == ["trials"] * 2
+    assert outcome(act(olga, **body)) == {"active": done["active"]}

@@ -2,15 +2,15 @@ import { Code } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { schemaQuery } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { Copy, EmptyState, Panel, Panels } from "@/components/panels";
+import { Copy, Panel, Panels } from "@/components/panels";
 import { visible } from "@/format";
 import { presetsQuery } from "@/forms/api";
 import { ChangeList } from "@/forms/ChangeList";
 import { baseOf, changesOf, startsOf } from "@/forms/launch";
 import { type Config, completed, edited } from "@/forms/schema";
-import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
+import { History } from "@/pages/run/logs/Events";
+import { NoDataYet } from "@/pages/run/NoDataYet";
 import { useRun } from "@/pages/run/RunContext";
-import { trainerCommand } from "@/runs/words";
 
 /** The configuration's differences from the preset of the launch, or from the defaults. */
 function Differing({ run }: { run: RunDetail }) {
@@ -23,45 +23,42 @@ function Differing({ run }: { run: RunDetail }) {
   return <ChangeList changes={changesOf(known(config), known(run.config as Config))} from={visible(from)} />;
 }
 
-function Configuration({ run }: { run: RunDetail }) {
-  const text = JSON.stringify(run.config, null, 2);
-  return (
-    <Panel
-      title="Configuration"
-      note={run.preset ? `as launched from preset ${run.preset}` : "as launched"}
-      className="span-6"
-      aside={<Copy text={text} words="Copy as JSON" size="compact-sm" />}
-    >
-      <Differing run={run} />
-      <details>
-        <summary>All values</summary>
-        <Code block tabIndex={0} role="group" aria-label="Configuration">
-          {visible(text)}
-        </Code>
-      </details>
-    </Panel>
-  );
-}
+/** The kinds of events that change the state or the settings of a run. */
+const KINDS = [
+  ...["created", "status", "settings_changed", "environment_changed", "archived", "epoch_opened"],
+  ...["batch_released", "batch_discarded", "trainer_registered", "environment_registered", "fleet_launched", "tokenizer_set"],
+].join(",");
 
 /** The run's configuration as launched, and all later changes with author, time and reason. */
 export function ConfigTab() {
   const { run } = useRun();
+  const text = JSON.stringify(run.config, null, 2);
+  const isStored = run.kind !== "outside";
   return (
     <Panels>
-      {run.kind === "outside" ? (
-        <Panel title="Configuration" className="span-6">
-          <EmptyState
-            title="This run has no stored configuration"
-            command={trainerCommand(run, location.origin)}
-            needs={{ scope: "trainer", run: run.name }}
-          >
+      <Panel
+        title="Configuration"
+        note={isStored && (run.preset ? `as launched from preset ${run.preset}` : "as launched")}
+        columns={6}
+        aside={isStored && <Copy text={text} words="Copy as JSON" size="compact-sm" />}
+      >
+        {isStored ? (
+          <>
+            <Differing run={run} />
+            <details>
+              <summary>All values</summary>
+              <Code block tabIndex={0} role="group" aria-label="Configuration">
+                {visible(text)}
+              </Code>
+            </details>
+          </>
+        ) : (
+          <NoDataYet title="This run has no stored configuration">
             Its trainer sends batch size and lengths when it registers. Later changes are listed beside.
-          </EmptyState>
-        </Panel>
-      ) : (
-        <Configuration run={run} />
-      )}
-      <ChangeHistory run={run} />
+          </NoDataYet>
+        )}
+      </Panel>
+      <History title="Changes" kinds={KINDS} columns={6} />
     </Panels>
   );
 }

@@ -59,8 +59,7 @@ function serverOfLessons() {
     .on("GET", "/api/v1/runs/{run}/annotations", { results: [], next: null, events: [] } as never)
     .on("GET", "/api/v1/runs/{run}/evaluations", { results: [queued, answered], next: null })
     .on("GET", "/api/v1/runs/{run}/evaluations/{evaluation}", answered)
-    .on("GET", "/api/v1/runs/{run}/lessons/history", { results: [], next: null })
-    .on("GET", "/api/v1/runs/{run}/lessons/{lesson}/micro-evaluations", { results: [], next: null });
+    .on("GET", "/api/v1/runs/{run}/lessons/history", { results: [], next: null });
 }
 
 const chart = (panel: string) => document.querySelector(`[data-panel="${panel}"] [data-points]`);
@@ -79,7 +78,7 @@ it("charts share and success of all lessons from the series of the run", async (
 it("lists the evaluations of a lesson beside its chart; each opens its answers", async () => {
   showAll();
   serverOfLessons();
-  await load("/runs/words/evaluations?lesson=sums");
+  await load("/runs/words/curriculum?lesson=sums");
   const drawer = await dialog("Lesson sums");
   expect(here()).toBe("/runs/words/curriculum?lesson=sums");
   await waitFor(() => expect(chart("lesson")).toHaveAttribute("aria-label", expect.stringContaining("newest evaluation 75")));

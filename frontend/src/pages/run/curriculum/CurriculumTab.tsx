@@ -1,123 +1,104 @@
-import { Button, Stack } from "@mantine/core";
+import { Button, Stack, Text, UnstyledButton } from "@mantine/core";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import type { CurriculumPart, LessonRow, RunDetail } from "@/api/types";
 import type { Ends } from "@/charts/names";
 import { StateChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { Age, AppLink, Hint } from "@/components/inline";
+import { Age, AppLink } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { EmptyState, ErrorState, Guarded, Panel, Skeletons } from "@/components/panels";
+import { EmptyState, Guarded, PANEL_GRID, Panel, Skeletons } from "@/components/panels";
 import { count, counted, number, percent, policyStep, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { RunWall } from "@/pages/run/RunWall";
 import { trainerCommand } from "@/runs/words";
 import { lessonsQuery } from "./api";
-import { barOf, type Interval, intervalText, LOOK_AT_MOST_EVERY_MS, lessonPanels, linedOf, summaryOf } from "./curriculum";
+import { LOOK_AT_MOST_EVERY_MS, lessonPanels, linedOf, summaryOf } from "./curriculum";
 import { EvaluateNow } from "./EvaluateNow";
-import css from "./lessons.module.css";
-import { appliedText, isStopped, manualText, stoppedText } from "./steering";
+import { appliedText, isStopped, manualText } from "./steering";
 
 const LessonDrawer = onDemand(() => import("./LessonDrawer"), "default");
 
-/** A success rate with its interval and the goal. */
-function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
-  const { left, width, at } = barOf(success);
-  const words = `Success ${intervalText(success)}; goal ${number(goal)}`;
+function MadeByHand({ children }: { children: ReactNode }) {
   return (
-    <Hint label={words}>
-      <span className={css.interval} role="img" aria-label={words} tabIndex={0}>
-        <span className={css.intervalRange} style={{ left, width }} />
-        <span className={css.intervalAt} style={{ left: at }} />
-        <span className={css.intervalGoal} style={{ left: barOf({ ...success, estimate: goal }).at }} />
-      </span>
-    </Hint>
+    <Text size="sm" c="var(--accent)" className="nowrap">
+      {children}
+    </Text>
   );
 }
 
 const columnsOf = (onOpen: (lesson: string) => void): Column<LessonRow>[] => [
   {
-    id: "lesson",
     label: "Lesson",
-    className: css.what,
-    cell: ({ name, spec, requires }) => (
+    cell: ({ name, spec, requires, stop_success }) => (
       <>
-        <button type="button" className="row-open" data-open onClick={() => onOpen(name)}>
+        <UnstyledButton data-open onClick={() => onOpen(name)}>
           {name}
-        </button>
+        </UnstyledButton>
         <div className="small faint">
-          {spec}
+          {spec} · goal {percent(stop_success)}
           {requires.length > 0 && ` · after ${requires.map(({ lesson }) => lesson).join(", ")}`}
         </div>
       </>
     ),
   },
   {
-    id: "state",
     label: "State",
     value: ({ status }) => status,
     cell: (row) => (
       <>
         <StateChip state={row.status} since={row.changed_at} />
         {isStopped(row) && <div className="small bad">stopped after a failure</div>}
-        {row.hold && !isStopped(row) && <div className={`small ${css.byHandMark}`}>{manualText({ ...row, weight_factor: 1 })}</div>}
+        {row.hold && !isStopped(row) && <MadeByHand>{manualText({ ...row, weight_factor: 1 })}</MadeByHand>}
         {row.has_regressed && <div className="small held">below its graduation result</div>}
       </>
     ),
   },
   {
-    id: "share",
     label: "Share",
     title: "Share of tasks",
-    className: "num",
+    isNumber: true,
     value: ({ probability }) => probability,
     cell: ({ probability, weight_factor }) => (
       <>
         {percent(probability)}
-        {weight_factor !== 1 && <div className={`small ${css.byHandMark} nowrap`}>{`× ${number(weight_factor)} manual`}</div>}
+        {weight_factor !== 1 && <MadeByHand>× {number(weight_factor)} manual</MadeByHand>}
       </>
     ),
   },
   {
-    id: "success",
     label: "Success",
     title: "In training, as the strategy uses it",
-    className: "num",
+    isNumber: true,
     value: ({ samples, success }) => (samples > 0 ? success : null),
     cell: ({ samples, success }) => (samples > 0 ? percent(success) : "–"),
   },
+  { label: "Samples", isNumber: true, value: ({ samples }) => samples, cell: ({ samples }) => count(samples) },
   {
-    id: "samples",
-    label: "Samples",
-    className: "num",
-    value: ({ samples }) => samples,
-    cell: ({ samples }) => count(samples),
-  },
-  {
-    id: "evaluation",
     label: "Evaluation",
+    title: "Success, with its interval",
     value: ({ evaluation }) => evaluation?.figures?.success.estimate,
-    cell: ({ evaluation, stop_success }) =>
-      evaluation?.figures ? (
+    cell: ({ evaluation }) => {
+      if (!evaluation?.figures) return <span className="faint">not evaluated yet</span>;
+      const { estimate, low, high } = evaluation.figures.success;
+      return (
         <>
-          <SuccessBar success={evaluation.figures.success} goal={stop_success} />
-          <div className="small nowrap">
-            {percent(evaluation.figures.success.estimate)}{" "}
-            <span className="faint">
-              at version {policyStep(evaluation.policy_step)}, <Age at={evaluation.finished_at} suffix=" ago" />
-            </span>
+          {percent(estimate)}{" "}
+          <span className="small faint nowrap">
+            {percent(low)} – {percent(high)}
+          </span>
+          <div className="small faint nowrap">
+            at version {policyStep(evaluation.policy_step)}, <Age at={evaluation.finished_at} suffix=" ago" />
           </div>
         </>
-      ) : (
-        <span className="faint">not evaluated yet</span>
-      ),
+      );
+    },
   },
   {
-    id: "why",
     label: "Why",
-    className: `small ${css.why}`,
+    className: "small anywhere",
     cell: ({ reason, errors, last_error }) => (
       <>
         {visible(reason)}
@@ -139,12 +120,11 @@ function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart
   const words = JSON.stringify([linedOf(lessons), lessons.length]);
   const panels = useMemo(() => lessonPanels(lessons), [words]);
   const show = (lesson?: string, chosen?: string) => void navigate({ search: { lesson, evaluation: chosen }, replace: true });
-  const columns = columnsOf(show);
   const open = lessons.find(({ name }) => name === opened);
   const { evaluations_open: pending } = curriculum;
   return (
     <Stack gap="md">
-      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className="charts" />
+      <RunWall panels={panels} axis="step" range={range} onRange={setRange} className={PANEL_GRID} />
       <Guarded>
         <Panel
           title="Curriculum"
@@ -157,26 +137,19 @@ function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart
           }
         >
           {appliedText(curriculum) && (
-            <p className={`small ${css.byHandMark}`} role="status">
+            <Text size="sm" c="var(--accent)" role="status">
               {appliedText(curriculum)}
-            </p>
+            </Text>
           )}
-          {stoppedText(data?.results) && (
-            <p className="small bad" role="status">
-              {stoppedText(data?.results)}
-            </p>
-          )}
-          {error && <ErrorState title={data ? "Lessons not refreshed" : "Lessons unavailable"} error={error} />}
-          {data && (
-            <DataTable
-              label="Lessons, in order of prerequisites"
-              role="group"
-              rows={lessons}
-              columns={columns}
-              keyOf={({ name }) => name}
-              attributes={({ name }) => ({ "data-row": true, "data-lesson": name, className: "opens" })}
-            />
-          )}
+          <DataTable
+            label="Lessons, in order of prerequisites"
+            role="group"
+            rows={data?.results}
+            error={error}
+            columns={columnsOf(show)}
+            keyOf={({ name }) => name}
+            attributes={({ name }) => ({ "data-row": true, "data-lesson": name, "data-opens": true })}
+          />
         </Panel>
       </Guarded>
       {open && (

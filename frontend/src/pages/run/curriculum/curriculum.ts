@@ -1,6 +1,6 @@
 /** Charts and texts of lessons and their evaluations. Pure. */
 
-import type { CurriculumPart, EvaluationRow, LessonChange, LessonRow } from "@/api/types";
+import type { CurriculumPart, EvaluationRow, LessonRow } from "@/api/types";
 import { lineStyleAt } from "@/charts/lineStyles";
 import { counted, number, percent, policyStep, visible } from "@/format";
 import type { Curve, PanelSpec } from "@/wall/panels";
@@ -9,22 +9,15 @@ import { PERCENT, presetOf } from "@/wall/presets";
 /** Minimum interval between refetches of values that change with every answer. */
 export const LOOK_AT_MOST_EVERY_MS = 1000;
 
-export type Interval = { estimate: number; low: number; high: number };
-
-const part = (value: number): string => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
-
-/** The position of an interval on a bar from 0 to 1, as CSS lengths. */
-export function barOf({ estimate, low, high }: Interval): { left: string; width: string; at: string } {
-  return { left: part(low), width: part(Math.max(0, high - low)), at: part(estimate) };
-}
+type Interval = { estimate: number; low: number; high: number };
 
 /** The interval as text: 0.91, between 0.86 and 0.95. */
-export function intervalText({ estimate, low, high }: Interval): string {
+function intervalText({ estimate, low, high }: Interval): string {
   return `${number(estimate)}, between ${number(low)} and ${number(high)}`;
 }
 
 /** The state of an evaluation without a result, with the error of its last attempt. */
-export function unfinishedText(row: Pick<EvaluationRow, "state" | "attempts" | "reason" | "worker">): string {
+function unfinishedText(row: Pick<EvaluationRow, "state" | "attempts" | "reason" | "worker">): string {
   const [attempts, reason] = [counted(row.attempts, "attempt"), visible(row.reason)];
   if (row.state === "failed" || row.state === "lost") return `${row.state} after ${attempts}: ${reason}`;
   const state = row.state === "leased" ? `running on ${visible(row.worker)}` : "queued";
@@ -48,22 +41,10 @@ export function summaryOf({ effective_lessons, completed_at, ...counts }: Curric
     count: lessons ? lessons.filter(({ status }) => status === state).length : counts[state],
   }));
   const found = states.filter(({ count }) => count > 0);
-  if (completed_at && found.every(({ state }) => state === "graduated")) return `all ${found[0]?.count ?? 0} lessons graduated`;
+  if (completed_at && found.every(({ state }) => state === "graduated")) return `all ${counted(found[0]?.count ?? 0, "lesson")} graduated`;
   const active = states[0]?.count ?? 0;
   const spread = active > 1 ? ` · effective number of sampled lessons ${number(effective_lessons, 2)}` : "";
   return found.map(({ state, count }) => `${count} ${state}`).join(", ") + spread;
-}
-
-const MOVES: Record<string, string> = {
-  "locked active": "unlocked",
-  "active graduated": "graduated",
-  "graduated active": "regressed",
-};
-
-/** The label of a lesson's transition. */
-export function moveOf({ source, target }: Pick<LessonChange, "source" | "target">): string {
-  if (source === target) return "steered";
-  return MOVES[`${source} ${target}`] ?? `${source} → ${target}`;
 }
 
 /** Number of distinguishable lines. */
@@ -105,7 +86,7 @@ export function lessonPanel({ name, evaluation }: LessonRow): PanelSpec {
   const ks = Object.keys(evaluation?.pass_at ?? {}).filter((k) => k !== "1");
   const passes = ks.map((k, i): Curve => ({ name: `eval/${name}/pass_at/${k}`, label: `pass@${k}`, role: ((i % 4) + 4) as 4, thin: true }));
   return presetOf({
-    ...{ key: "lesson", title: `Success of ${name}`, note: "in %, by version", prefix: "", className: "span-12", ...PERCENT },
+    ...{ key: "lesson", title: `Success of ${name}`, note: "in %, by version", prefix: "", columns: 12, ...PERCENT },
     curves: [
       { name: `eval/${name}/success`, label: "evaluation", role: 1 },
       ...passes,

@@ -2,13 +2,9 @@
 
 import { TAKES_OPERATOR } from "@/api/session";
 import type { LessonRow, RunStatus, RunSummary } from "@/api/types";
-import { counted, number, percent } from "@/format";
+import { counted, number } from "@/format";
 
-export type Hold = LessonRow["hold"];
-/** A hold that a person can set. */
-export type Choice = Exclude<Hold, "stopped">;
-export type Wanted = { hold: Choice; weight_factor: number };
-export type Reach = Pick<LessonRow, "probability" | "hold" | "weight_factor" | "status">;
+type Hold = LessonRow["hold"];
 
 const OVER: RunStatus[] = ["completed", "stopped", "failed"];
 
@@ -25,35 +21,6 @@ export const isStopped = ({ hold }: Pick<LessonRow, "hold">): boolean => hold ==
 export const isSteered = ({ hold, weight_factor }: Pick<LessonRow, "hold" | "weight_factor">): boolean =>
   (hold !== "" && hold !== "stopped") || weight_factor !== 1;
 
-/**
- * The lesson's share of tasks under the override; null if only the server can compute it:
- * a lesson that is not sampled has no weight here.
- */
-export function partOf(lesson: Reach, wanted: Wanted): number | null {
-  if (wanted.hold === "locked") return 0;
-  const staysDrawn = lesson.probability > 0 && (wanted.hold === lesson.hold || (wanted.hold === "active" && lesson.status === "active"));
-  return staysDrawn ? scaled(lesson, wanted) : null;
-}
-
-function scaled({ probability, weight_factor }: Reach, wanted: Wanted): number {
-  const own = (probability / weight_factor) * wanted.weight_factor;
-  return own / (own + 1 - probability);
-}
-
-/** The effect of the override on the tasks, as a sentence. */
-export function effectOf(lesson: Reach, wanted: Wanted): string {
-  if (wanted.hold === "locked") return "No new tasks sample it. Started tasks finish; the other lessons take over its share.";
-  const part = partOf(lesson, wanted);
-  if (part === null)
-    return wanted.hold === "active"
-      ? "It is sampled from the next task on, with its own weight."
-      : "The curriculum re-evaluates and reweights it immediately.";
-  const now = percent(lesson.probability);
-  return percent(part) === now
-    ? `Its share of tasks stays at ${now}.`
-    : `Its share of tasks changes from ${now} to ${percent(part)}, from the next task on.`;
-}
-
 const HOLDS: Record<Hold, string> = { "": "", locked: "held locked", active: "held unlocked", stopped: "stopped" };
 
 /** The override of a lesson as short text; empty if there is none. */
@@ -65,20 +32,12 @@ export function manualText({ hold, weight_factor }: Pick<LessonRow, "hold" | "we
 /** The name of a user; other actors unchanged. */
 export const nameOf = (actor: string): string => actor.replace(/^user:/, "");
 
-/** The lessons that failures have stopped, as a sentence; empty if there are none. */
-export function stoppedText(lessons: Pick<LessonRow, "name" | "hold">[] | undefined): string {
-  const names = (lessons ?? []).filter(isStopped).map(({ name }) => name);
-  if (names.length === 0) return "";
-  const shown = names.slice(0, 4).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : "");
-  return `Stopped after a failure: ${shown}. Open the lesson to start it again.`;
-}
-
 /** Progress of the overrides: the workers that still use the old weights. */
 export function appliedText({ steered, awaited }: { steered: number; awaited: string[] }): string {
-  const asked = `${counted(steered, "lesson is", "lessons are")} steered manually`;
-  if (awaited.length > 0)
-    return `${steered > 0 ? asked : "No lesson is steered manually"}; not yet applied by ${awaited.slice(0, 4).join(", ")}${awaited.length > 4 ? ` and ${awaited.length - 4} more` : ""}, which still finish earlier tasks.`;
-  return steered > 0 ? `${asked}; applied by all workers.` : "";
+  const asked = steered > 0 ? counted(steered, "lesson is", "lessons are") : "No lesson is";
+  const shown = awaited.slice(0, 4).join(", ") + (awaited.length > 4 ? ` and ${awaited.length - 4} more` : "");
+  if (awaited.length > 0) return `${asked} steered manually; not yet applied by ${shown}.`;
+  return steered > 0 ? `${asked} steered manually; applied by all workers.` : "";
 }
 
 /** States in which workers accept evaluations, now or later. */

@@ -1,72 +1,75 @@
-import { Button, NumberInput } from "@mantine/core";
+import { Button, NumberInput, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { arrivalsQuery, BESIDE_MS, environmentsQuery, ledgerQuery, mixingQuery, useConnect, useMute, useReweigh } from "@/api/queue";
+import {
+  arrivalsQuery,
+  BESIDE_MS,
+  type EnvironmentChange,
+  environmentsQuery,
+  ledgerQuery,
+  mixingQuery,
+  useChangeEnvironment,
+} from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { EnvironmentRow, RunDetail } from "@/api/types";
-import { Chip } from "@/components/chips";
+import { Chip, ChipAge } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
 import { Age } from "@/components/inline";
 import { EmptyState, ErrorState, Panel, Skeletons } from "@/components/panels";
-import { count, number, percent, visible } from "@/format";
+import { counted, number, percent, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/live";
-import { type EnvironmentView, environmentViews, type Hold, holdOf, holdSummary } from "@/pages/run/environments/rows";
+import { type EnvironmentView, environmentViews, type Hold, holdOf } from "@/pages/run/environments/rows";
 import { useRun } from "@/pages/run/RunContext";
 import { unitOf } from "@/runs/queued";
 import { environmentCommand, trainerCommand } from "@/runs/words";
 import css from "./environments.module.css";
 
-type Verb = "weight" | "disconnect" | "reconnect" | "mute" | "unmute";
+type Verb = "disconnect" | "reconnect" | "mute" | "unmute";
 
-/** What an action does: in the hint of its button, and in its dialog. */
-const ACTIONS: Record<Exclude<Verb, "weight">, { label: string; help: string; does: string }> = {
+type Act = { label: string; does: string; change: EnvironmentChange };
+
+const ACTIONS: Record<Verb, Act> = {
   disconnect: {
-    ...{ label: "Disconnect", help: "Batches no longer wait for it; its pushes are still accepted and served." },
+    ...{ label: "Disconnect", change: { connected: false } },
     does: "Batches no longer wait for it, and the other environments get its share. Its queued groups are still served, and new pushes are still accepted.",
   },
   reconnect: {
-    ...{ label: "Reconnect", help: "Restores its share of the batches." },
+    ...{ label: "Reconnect", change: { connected: true } },
     does: "Its share and minimum allocation apply again from the next batch.",
   },
   mute: {
-    ...{ label: "Mute", help: "Its pushes are accepted and counted but never used for training." },
+    ...{ label: "Mute", change: { muted: true } },
     does: "New pushes are accepted and counted as dropped (muted): their content is not stored, no trainer receives it, and no batch waits for it. The environment is not notified and keeps working. Its queued groups are still served.",
   },
   unmute: {
-    ...{ label: "Unmute", help: "Serves its pushes again." },
+    ...{ label: "Unmute", change: { muted: false } },
     does: "New pushes are queued and served again. Groups dropped while muted stay dropped.",
   },
 };
 
-type DialogProps = { run: string; environment: EnvironmentRow; verb: Verb; onClose: () => void };
+type Asked = { verb: Verb | "weight"; environment: EnvironmentRow };
 
 /** Change an environment of a run, with a reason. */
-function ChangeDialog({ run, environment, verb, onClose }: DialogProps) {
+function ChangeDialog({ run, verb, environment, onClose }: Asked & { run: string; onClose: () => void }) {
+  const { env_id, wandb_name } = environment;
   const [weight, setWeight] = useState<number | string>(environment.weight);
-  const [connect, mute, reweigh] = [useConnect(run), useMute(run), useReweigh(run)];
-  const isWeight = verb === "weight";
-  const isConnection = verb === "disconnect" || verb === "reconnect";
-  const submit = (reason: string) => {
-    const [envId, done] = [environment.env_id, { onSuccess: onClose }];
-    if (isWeight) reweigh.mutate({ envId, weight: Number(weight), reason }, done);
-    else if (isConnection) connect.mutate({ envId, connected: verb === "reconnect", reason }, done);
-    else mute.mutate({ envId, muted: verb === "mute", reason }, done);
-  };
+  const asking = useChangeEnvironment(run);
+  const act: Act = verb === "weight" ? { label: "Weight of", does: "", change: { weight: Number(weight) } } : ACTIONS[verb];
   return (
     <ReasonDialog
-      title={`${isWeight ? "Weight of" : ACTIONS[verb].label} ${visible(environment.wandb_name)}`}
-      asking={isWeight ? reweigh : isConnection ? connect : mute}
-      refused={isWeight ? "Weight not changed" : "Environment not changed"}
-      recordedIn={isConnection ? undefined : RECORDED_IN_EVENTS}
-      submit={isWeight ? "Change" : ACTIONS[verb].label}
-      isReady={!isWeight || (typeof weight === "number" && weight !== environment.weight)}
-      onSubmit={submit}
+      title={`${act.label} ${visible(wandb_name)}`}
+      asking={asking}
+      refused="Environment not changed"
+      recordedIn={"connected" in act.change ? undefined : RECORDED_IN_EVENTS}
+      submit={verb === "weight" ? "Change" : act.label}
+      isReady={verb !== "weight" || (typeof weight === "number" && weight !== environment.weight)}
+      onSubmit={(reason) => asking.mutate({ env_id, ...act.change, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
-      {isWeight ? (
+      {act.does || (
         <NumberInput
           label="Weight"
           description="Its share of batches relative to the other weights, from the next batch on. 0: only used to fill otherwise incomplete batches."
@@ -76,25 +79,21 @@ function ChangeDialog({ run, environment, verb, onClose }: DialogProps) {
           data-autofocus
           onChange={setWeight}
         />
-      ) : (
-        <p className="soft">{ACTIONS[verb].does}</p>
       )}
     </ReasonDialog>
   );
 }
 
 const words = (reason: string) => reason.replaceAll("_", " ");
-const SHOWN_REASONS = 3;
 
 /** Dropped items by reason, most frequent first; each links to the dropped items. */
-function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
-  if (view.dropped === 0) return <span className="faint">none</span>;
-  const more = view.reasons.slice(SHOWN_REASONS);
+function Drops({ run, view: { name, dropped, dropShare, reasons } }: { run: RunDetail; view: EnvironmentView }) {
+  if (dropped === 0) return <span className="faint">none</span>;
   return (
     <>
-      {percent(view.dropShare)}{" "}
+      {percent(dropShare)}{" "}
       <span className="faint small">
-        {view.reasons.slice(0, SHOWN_REASONS).map(([reason, items], i) => (
+        {reasons.map(([reason, items], i) => (
           <span key={reason}>
             {i > 0 && ", "}
             {run.kind === "fleet" ? (
@@ -103,8 +102,8 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
               <Link
                 to="/runs/$name/trajectories"
                 params={{ name: run.name }}
-                search={{ q: `${term("env", view.name)} ${term("reason", reason)}` }}
-                aria-label={`${words(reason)} drops of ${view.name}`}
+                search={{ q: `${term("env", name)} ${term("reason", reason)}` }}
+                aria-label={`${words(reason)} drops of ${name}`}
               >
                 {words(reason)}
               </Link>
@@ -112,31 +111,23 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
             {number(items)}
           </span>
         ))}
-        {more.length > 0 && (
-          <span title={more.map(([reason, items]) => `${words(reason)} ${number(items)}`).join(", ")}>{`, ${more.length} more`}</span>
-        )}
       </span>
     </>
   );
 }
 
-/** Groups of refused pushes by reason, with the latest error message of each. */
-function Refusals({ view }: { view: EnvironmentView }) {
-  if (view.refused === 0) return null;
+/** Refused pushes, with the reason and the message of the latest. */
+function Refusals({ view: { refused, refusals } }: { view: EnvironmentView }) {
+  if (!refusals[0]) return null;
+  const [, { message, newest_at }] = refusals[0];
   return (
-    <div className="small" data-refused={view.refused}>
-      refused {number(view.refused)}:{" "}
+    <div className="small" data-refused={refused}>
+      refused {number(refused)}:{" "}
       <span className="faint">
-        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, groups, message }], i) => (
-          <span key={reason} title={visible(message)}>
-            {i > 0 && ", "}
-            {words(reason)} {number(Math.max(groups ?? 0, pushes))}
-          </span>
-        ))}
-        {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`} ·{" "}
-        <Age at={view.refusals[0]?.[1].newest_at ?? null} suffix=" ago" />
+        {refusals.map(([reason, { pushes, groups }]) => `${words(reason)} ${number(Math.max(groups ?? 0, pushes))}`).join(", ")} ·{" "}
+        <Age at={newest_at} suffix=" ago" />
       </span>
-      <div className="faint anywhere">{visible(view.refusals[0]?.[1].message ?? "")}</div>
+      <div className="faint anywhere">{visible(message)}</div>
     </div>
   );
 }
@@ -158,41 +149,28 @@ function State({ environment, hold }: { environment: EnvironmentRow; hold: Hold 
   return (
     <Chip tone={tone} sign={sign}>
       {label}
-      <span className="chip-age">
-        · <Age at={environment.last_seen_at} suffix=" ago" />
-      </span>
+      <ChipAge>
+        <Age at={environment.last_seen_at} suffix=" ago" />
+      </ChipAge>
     </Chip>
   );
 }
 
-function Facts({ environment }: { environment: EnvironmentRow }) {
-  return (
-    <div className="faint small">
-      id {environment.env_id} · groups of {number(environment.group_size)}
-      {environment.max_token_length > 0 && ` · up to ${count(environment.max_token_length)} tokens`}
-      {environment.min_batch_allocation !== null && ` · at least ${percent(environment.min_batch_allocation)}`}
-      {environment.spec && <span className="anywhere"> · {visible(environment.spec)}</span>}
-    </div>
-  );
-}
-
-type OnAsk = (verb: Verb, environment: EnvironmentRow) => void;
-
 function Name({ run, view: { name, environment } }: { run: RunDetail; view: EnvironmentView }) {
-  const isFleet = run.kind === "fleet";
+  const facts = environment && [
+    `id ${environment.env_id}`,
+    `groups of ${number(environment.group_size)}`,
+    environment.max_token_length > 0 && `up to ${counted(environment.max_token_length, "token")}`,
+    environment.min_batch_allocation !== null && `at least ${percent(environment.min_batch_allocation)}`,
+    visible(environment.spec),
+  ];
+  const search = { ...(run.kind === "fleet" ? { kind: "episode" as const } : {}), q: term("env", name) };
   return (
     <>
-      <b>{visible(name)}</b>
-      {environment && <Facts environment={environment} />}
-      <Link
-        to="/runs/$name/trajectories"
-        params={{ name: run.name }}
-        search={{ ...(isFleet ? { kind: "episode" as const } : {}), q: term("env", name) }}
-        className="small"
-        aria-label={`Samples of ${name}`}
-      >
-        Samples
+      <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={search} data-strong aria-label={`Samples of ${name}`}>
+        {visible(name)}
       </Link>
+      {facts && <div className="faint small anywhere">{facts.filter(Boolean).join(" · ")}</div>}
     </>
   );
 }
@@ -207,7 +185,7 @@ const headed = (heading: string, unit: string) => (
 );
 
 /** The columns of a run's environments: state, share, rate, losses and actions. */
-function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<EnvironmentView>[] {
+function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) => void): Column<EnvironmentView>[] {
   const unit = unitOf(run.kind);
   return [
     {
@@ -224,7 +202,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
         ),
     },
     {
-      ...{ label: "Weight", className: "num", value: ({ environment }) => environment?.weight },
+      ...{ label: "Weight", isNumber: true, value: ({ environment }) => environment?.weight },
       cell: ({ environment, name }) =>
         environment ? (
           <Button
@@ -232,7 +210,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
             variant="default"
             disabled={!mayOperate}
             aria-label={`Change the weight of ${name}, now ${environment.weight}`}
-            onClick={() => onAsk("weight", environment)}
+            onClick={() => onAsk({ verb: "weight", environment })}
           >
             {number(environment.weight)}
           </Button>
@@ -241,7 +219,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
         ),
     },
     {
-      ...{ id: "share", label: headed("Share", "of target"), className: "num", value: ({ mixing }) => mixing?.realised },
+      ...{ id: "share", label: headed("Share", "of target"), isNumber: true, value: ({ mixing }) => mixing?.realised },
       title: "Share of the batches, and the share by weight",
       cell: ({ mixing }) =>
         mixing ? (
@@ -254,7 +232,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
         ),
     },
     {
-      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), className: "num" },
+      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), isNumber: true },
       value: (view) => view.perSecond,
       cell: (view) => (
         <span data-rate title={view.pushedAt ? "Over the last minute, or less at very high rates" : "None in the last minute"}>
@@ -269,7 +247,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
       ),
     },
     {
-      ...{ id: "queued", label: headed("Queued", unit), className: "num", value: (view) => view.queued },
+      ...{ id: "queued", label: headed("Queued", unit), isNumber: true, value: (view) => view.queued },
       cell: (view) => (
         <span data-queued={view.queued}>
           {number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span>
@@ -277,7 +255,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
       ),
     },
     {
-      ...{ id: "served", label: headed("Served", unit), className: "num", value: (view) => view.served },
+      ...{ id: "served", label: headed("Served", unit), isNumber: true, value: (view) => view.served },
       cell: (view) => number(view.served),
     },
     {
@@ -291,7 +269,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
       ),
     },
     {
-      ...{ id: "actions", label: <span className="unseen">Actions</span>, className: css.stacked },
+      ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, className: css.stacked },
       cell: ({ environment, name }) =>
         environment &&
         ([environment.connected ? "disconnect" : "reconnect", environment.muted ? "unmute" : "mute"] as const).map((verb) => (
@@ -300,9 +278,9 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
             size="compact-sm"
             variant="subtle"
             disabled={!mayOperate}
-            title={ACTIONS[verb].help}
+            title={ACTIONS[verb].does}
             aria-label={`${ACTIONS[verb].label} ${name}`}
-            onClick={() => onAsk(verb, environment)}
+            onClick={() => onAsk({ verb, environment })}
           >
             {ACTIONS[verb].label}…
           </Button>
@@ -315,7 +293,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<En
 export function EnvironmentsTab() {
   const { run } = useRun();
   const mayOperate = useMayOperate();
-  const [asked, setAsked] = useState<{ verb: Verb; environment: EnvironmentRow } | null>(null);
+  const [asked, setAsked] = useState<Asked | null>(null);
   const keys = ["environments", "mixing", "ledger", "arrivals"].map((key) => [key, run.name]);
   const refetchInterval = usePartChangeFeed(`run:${run.name}`, "ledger", BESIDE_MS, ...keys);
   // Registrations and disconnects arrive with the run part.
@@ -328,14 +306,13 @@ export function EnvironmentsTab() {
   if (!environments.data || !ledger.data)
     return error ? <ErrorState title="Environments unavailable" error={error} /> : <Skeletons heights={[240]} />;
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
-  const held = holdSummary(views.map((view) => holdOf(view, run)));
   return (
-    <Panel title="Environments" note={held ?? "in order of registration"}>
+    <Panel title="Environments" note="in order of registration">
       {error && <ErrorState title="Environments not refreshed" error={error} />}
       <DataTable
         label="Environments"
         rows={views}
-        columns={columnsOf(run, mayOperate, (verb, environment) => setAsked({ verb, environment }))}
+        columns={columnsOf(run, mayOperate, setAsked)}
         keyOf={({ key }) => key}
         attributes={({ name }) => ({ "data-environment": name })}
         empty={

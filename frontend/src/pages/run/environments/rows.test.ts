@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer, LedgerCounts } from "@/api/types";
-import { environmentViews, holdOf, holdSummary } from "./rows";
+import { environmentViews, holdOf } from "./rows";
 
 type EnvironmentLedger = LedgerAnswer["environments"][number];
 const none = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
@@ -87,11 +87,4 @@ it("holds back no environment of a running run or of a fleet", () => {
   const view = held(null, "2026-03-01T12:00:30Z");
   expect(holdOf(view, { ...paused, status: "running" })).toBeNull();
   expect(holdOf(view, { ...paused, kind: "fleet" })).toBeNull();
-});
-it("counts the environments that have stopped", () => {
-  expect(holdSummary([null])).toBeNull();
-  expect(holdSummary(["stopped", null, "stopped"])).toBe("2 of 2 connected environments stopped");
-  expect(holdSummary(["stopped", "sending", "unreached"])).toBe(
-    "1 of 3 connected environments stopped, still sending: 1, no status requested since: 1",
-  );
 });

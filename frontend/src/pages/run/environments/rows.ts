@@ -50,17 +50,6 @@ export function holdOf(view: EnvironmentView, run: Pick<RunDetail, "kind" | "sta
   return environment.held_at ? "stopped" : "unreached";
 }
 
-/** The numbers of environments that have stopped and that have not; null if the run holds none back. */
-export function holdSummary(holds: (Hold | null)[]): string | null {
-  const known = holds.filter((hold) => hold !== null);
-  if (known.length === 0) return null;
-  const number = (hold: Hold) => known.filter((each) => each === hold).length;
-  const parts = [`${number("stopped")} of ${known.length} connected environments stopped`];
-  if (number("sending") > 0) parts.push(`still sending: ${number("sending")}`);
-  if (number("unreached") > 0) parts.push(`no status requested since: ${number("unreached")}`);
-  return parts.join(", ");
-}
-
 /** One view for each environment that registered or that fragments name. */
 export function environmentViews(
   environments: EnvironmentRow[],

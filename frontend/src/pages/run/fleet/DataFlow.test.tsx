@@ -1,52 +1,38 @@
 import { expect, it } from "vitest";
-import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, waitText } from "./DataFlow";
+import { heldText, markOf, rateText, waitText } from "./DataFlow";
+
+const stage = { name: "train", rate: null, share: null, unit: "batches" } as const;
 
 it("formats slow rates per minute", () => {
-  expect(rateText(12.5, "fragments")).toEqual({ amount: "12.5", unit: "fragments per second" });
-  expect(rateText(0.05, "batches")).toEqual({ amount: "3", unit: "batches per minute" });
-  expect(rateText(null, "batches")).toEqual({ amount: "–", unit: "batches" });
+  expect(rateText({ ...stage, rate: 12.5, unit: "fragments" }, 1)).toBe("12.5 fragments per second");
+  expect(rateText({ ...stage, rate: 0.05 }, 1)).toBe("3 batches per minute");
+  expect(rateText({ ...stage, rate: 1 }, 1)).toBe("1 batch per second");
+});
+
+it("explains a missing rate", () => {
+  expect(rateText({ ...stage, name: "infer", share: 0.2 }, 4)).toBe("every step");
+  expect(rateText({ ...stage, name: "step" }, 0)).toBe("no running workers");
+  expect(rateText({ ...stage, name: "push" }, 0)).toBe("none in the last minute");
 });
 
 it("describes waits, or nothing if unmeasured", () => {
-  const limit = limitText({ max_staleness: 1 });
-  expect(waitText({ waits: 0.62, waits_for: "data" }, limit)).toBe("waits 62 % of the time for data");
-  expect(waitText({ waits: 0, waits_for: "" }, limit)).toBe("never waits");
-  expect(waitText({ waits: null, waits_for: "" }, limit)).toBe("");
+  expect(waitText({ waits: 0.62, waits_for: "data" }, 1)).toBe("waits 62 % of the time for data");
+  expect(waitText({ waits: 0, waits_for: "" }, 1)).toBe("never waits");
+  expect(waitText({ waits: null, waits_for: "" }, 1)).toBe("");
 });
 
 it("names the limit that holds workers back", () => {
   const held = { waits: 0.51, waits_for: "room" } as const;
-  expect(waitText(held, limitText({ max_staleness: 1 }))).toBe("held back 51 % of the time by the staleness limit (1)");
-  expect(waitText(held, limitText({ max_staleness: null }))).toBe("held back 51 % of the time by the off-policy tolerance");
-});
-
-it("covers every stage of the diagnosis", () => {
-  expect(lookOf("exchange", "fleet").title).toBe("Observations and actions");
-  expect(stillText({ name: "exchange", share: 0.2 }, 4)).toBe("every step");
+  expect(waitText(held, 1)).toBe("held back 51 % of the time by the staleness limit (1)");
+  expect(waitText(held, null)).toBe("held back 51 % of the time by the off-policy tolerance");
 });
 
 it("describes a stage's contents", () => {
   expect(heldText({ name: "queue", held: 6, seconds: 15 }, "fragments")).toBe("6 fragments queued · 15 s each");
-  expect(heldText({ name: "batch", held: 2, seconds: 0.25 }, "fragments")).toBe("2 complete batches available · 250 ms delivery time");
+  expect(heldText({ name: "queue", held: 1, seconds: null }, "fragments")).toBe("1 fragment queued");
+  expect(heldText({ name: "batch", held: 1, seconds: 0.25 }, "fragments")).toBe("1 complete batch available · 250 ms delivery time");
   expect(heldText({ name: "push", held: 3, seconds: null }, "fragments")).toBe("3 waiting to be sent");
   expect(heldText({ name: "train", held: null, seconds: 1.5 }, "fragments")).toBe("1.5 s per batch");
-});
-
-it("names the stage of a language worker", () => {
-  expect(lookOf("infer", "language").title).toBe("Model");
-  expect(lookOf("infer", "fleet").title).toBe("Policy");
-});
-
-it("shows a queue's excess over its tolerance", () => {
-  expect(shareText({ name: "queue", share: 1 }, { queued: 224, pause_above: 96 })).toBe("233 % of its tolerance");
-  expect(shareText({ name: "train", share: 0.4 }, { queued: 0, pause_above: null })).toBe("busy 40 % of the time");
-  expect(shareText({ name: "batch", share: 0.02 }, { queued: 0, pause_above: null })).toBe("in delivery 2 % of the time");
-});
-
-it("explains a missing rate", () => {
-  expect(stillText({ name: "infer", share: 0.2 }, 4)).toBe("every step");
-  expect(stillText({ name: "step", share: null }, 0)).toBe("no running workers");
-  expect(stillText({ name: "push", share: null }, 0)).toBe("none in the last minute");
 });
 
 it("only a diagnosis of the pace marks its stage as the bottleneck", () => {

@@ -4,77 +4,51 @@ import { type Diagnosis as Named, type Pipeline, type PipelineStage, pipelineQue
 import type { RunDetail } from "@/api/types";
 import { type Lane, Lanes, striped } from "@/components/Lanes";
 import { ErrorState, Panel, Skeletons } from "@/components/panels";
-import { currentDiagnosis } from "@/diagnosis/current";
-import { Diagnosis } from "@/diagnosis/Diagnosis";
-import { duration, number, percent, preciseDuration } from "@/format";
+import { currentDiagnosis, Diagnosis } from "@/diagnosis/Diagnosis";
+import { counted, duration, inUnit, number, percent, preciseDuration } from "@/format";
 
 type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectories" | "/runs/$name/weights";
-export type Look = { title: string; does: string; to: Place };
 
-const LOOKS: Record<StageName, Look> = {
-  step: { title: "Environments", does: "apply actions and return observations", to: "/runs/$name/fleet" },
-  exchange: { title: "Observations and actions", does: "exchanged with the env processes", to: "/runs/$name/fleet" },
-  infer: { title: "Policy", does: "batched inference on observations", to: "/runs/$name/fleet" },
-  push: { title: "Push", does: "cut, encode, send and store", to: "/runs/$name/trajectories" },
-  queue: { title: "Queue", does: "waiting to be part of a batch", to: "/runs/$name/queue" },
-  batch: { title: "Batches", does: "formed, leased and sent to a trainer", to: "/runs/$name/queue" },
-  train: { title: "Trainer", does: "trains on a batch, then acknowledges it", to: "/runs/$name/weights" },
+/** The title of each stage, and the page of its figures. */
+const STAGES: Record<StageName, [title: string, to: Place]> = {
+  step: ["Environments", "/runs/$name/fleet"],
+  exchange: ["Observations and actions", "/runs/$name/fleet"],
+  infer: ["Policy", "/runs/$name/fleet"],
+  push: ["Push", "/runs/$name/trajectories"],
+  queue: ["Queue", "/runs/$name/queue"],
+  batch: ["Batches", "/runs/$name/queue"],
+  train: ["Trainer", "/runs/$name/weights"],
 };
-const GENERATING: Look = { title: "Model", does: "generates answers, which the task scores", to: "/runs/$name/fleet" };
 
-export function lookOf(stage: StageName, kind: RunDetail["kind"]): Look {
-  return stage === "infer" && kind === "language" ? GENERATING : LOOKS[stage];
+/** A rate per second, or per minute if small; without one, why. */
+export function rateText({ name, rate, share, unit }: Pick<PipelineStage, "name" | "rate" | "share" | "unit">, workers: number): string {
+  if (rate !== null) return rate > 0 && rate < 0.1 ? `${inUnit(60 * rate, unit)} per minute` : `${inUnit(rate, unit)} per second`;
+  // Forward passes are not counted: they belong to the env steps of the previous stage.
+  if (name === "step" || name === "exchange" || name === "infer")
+    return share !== null ? "every step" : workers > 0 ? "not measured yet" : "no running workers";
+  return "none in the last minute";
 }
 
-/** Format a rate per second, or per minute if small. */
-export function rateText(rate: number | null, unit: string): { amount: string; unit: string } {
-  if (rate === null) return { amount: "–", unit };
-  return rate > 0 && rate < 0.1
-    ? { amount: number(60 * rate), unit: `${unit} per minute` }
-    : { amount: number(rate), unit: `${unit} per second` };
-}
-
-/** The limit on how far workers may run ahead of the trainer. */
-export function limitText({ max_staleness }: Pick<RunDetail, "max_staleness">): string {
-  return max_staleness === null ? "the off-policy tolerance" : `the staleness limit (${number(max_staleness)})`;
-}
-
-/** How much a stage waits, and for what. */
-export function waitText({ waits, waits_for }: Pick<PipelineStage, "waits" | "waits_for">, limit: string): string {
+/** How much a stage waits, and for what; `room` is the limit on how far workers may run ahead of the trainer. */
+export function waitText({ waits, waits_for }: Pick<PipelineStage, "waits" | "waits_for">, most: number | null): string {
   if (waits === null) return "";
   if (waits < 0.005) return "never waits";
-  if (waits_for === "room") return `held back ${percent(waits)} of the time by ${limit}`;
-  return `waits ${percent(waits)} of the time${waits_for && ` for ${waits_for}`}`;
-}
-
-/** Why a stage has no rate. */
-export function stillText({ name, share }: Pick<PipelineStage, "name" | "share">, workers: number): string {
-  if (name === "step" || name === "exchange" || name === "infer") {
-    // Forward passes are not counted: they belong to the env steps of the previous stage.
-    return share === null ? (workers > 0 ? "not measured yet" : "no running workers") : "every step";
-  }
-  return name === "train" ? "no batch in the last minute" : "none in the last minute";
-}
-
-/** The meaning of a stage's bar. */
-export function shareText(
-  { name, share }: Pick<PipelineStage, "name" | "share">,
-  { queued, pause_above }: Pick<Pipeline, "queued" | "pause_above">,
-): string {
-  if (name === "queue") return `${percent(pause_above ? queued / pause_above : share)} of its tolerance`;
-  return `${name === "batch" ? "in delivery" : "busy"} ${percent(share)} of the time`;
+  if (waits_for !== "room") return `waits ${percent(waits)} of the time${waits_for && ` for ${waits_for}`}`;
+  return `held back ${percent(waits)} of the time by ${most === null ? "the off-policy tolerance" : `the staleness limit (${number(most)})`}`;
 }
 
 /** The contents of a stage, and the time items spend in it. */
 export function heldText({ name, held, seconds }: Pick<PipelineStage, "name" | "held" | "seconds">, unit: string): string {
-  const parts: string[] = [];
-  if (name === "push" && held !== null) parts.push(`${number(held)} waiting to be sent`);
-  if (name === "queue") parts.push(`${number(held ?? 0)} ${unit} queued`);
-  if (name === "queue" && seconds !== null) parts.push(`${duration(seconds)} each`);
-  if (name === "batch" && held !== null) parts.push(`${number(held)} complete batches available`);
-  if (name === "batch" && seconds !== null) parts.push(`${preciseDuration(seconds)} delivery time`);
-  if (name === "train" && seconds !== null) parts.push(`${preciseDuration(seconds)} per batch`);
-  return parts.join(" · ");
+  const parts = {
+    push: [held !== null && `${number(held)} waiting to be sent`],
+    queue: [`${inUnit(held ?? 0, unit)} queued`, seconds !== null && `${duration(seconds)} each`],
+    batch: [
+      held !== null && `${counted(held, "complete batch")} available`,
+      seconds !== null && `${preciseDuration(seconds)} delivery time`,
+    ],
+    train: [seconds !== null && `${preciseDuration(seconds)} per batch`],
+  }[name as string];
+  return (parts ?? []).filter(Boolean).join(" · ");
 }
 
 /** Diagnoses of the pace: every part works, and the stage is the slowest. */
@@ -84,25 +58,24 @@ const PACE: ReadonlySet<string> = new Set(["delivery_slow", "producers_slow", "s
 export const markOf = (kind: string): string => (PACE.has(kind) ? "bottleneck" : "blocked here");
 
 const ELSEWHERE: Lane = {
-  key: "elsewhere",
-  label: "External environments",
-  segments: [],
-  aside: "outside this server, not measured",
+  ...{ key: "elsewhere", label: "External environments", segments: [], aside: "outside this server, not measured" },
   attributes: { "data-stage": "elsewhere" },
 };
 
-/** A stage as a line: the share of time that it works, and the share that it waits. */
-function laneOf(run: RunDetail, pipeline: Pipeline, stage: PipelineStage, mark: string | undefined): Lane {
-  const { title, does, to } = lookOf(stage.name, run.kind);
-  const { amount, unit } = rateText(stage.rate, stage.unit);
+/** A stage as a line: the share of time that it works, or of its tolerance that is queued, and the share that it waits. */
+function laneOf(run: RunDetail, { unit, queued, pause_above, workers }: Pipeline, stage: PipelineStage, mark: string | undefined): Lane {
+  const { name } = stage;
+  const [title, to] = STAGES[name];
   const share = stage.share ?? 0;
-  const facts = [waitText(stage, limitText(run)), heldText(stage, pipeline.unit)].filter(Boolean).join(" · ");
+  const facts = [waitText(stage, run.max_staleness), heldText(stage, unit)].filter(Boolean).join(" · ");
+  const words =
+    name === "queue" ? `${percent(pause_above ? queued / pause_above : share)} of its tolerance` : `busy ${percent(share)} of the time`;
   return {
-    key: stage.name,
+    key: name,
     label: (
       <>
-        <Link to={to} params={{ name: run.name }} title={does}>
-          {title}
+        <Link to={to} params={{ name: run.name }}>
+          {name === "infer" && run.kind === "language" ? "Model" : title}
         </Link>
         {mark && <span className="held small"> ▲ {mark}</span>}
       </>
@@ -111,14 +84,14 @@ function laneOf(run: RunDetail, pipeline: Pipeline, stage: PipelineStage, mark: 
       { key: "busy", width: share, fill: mark ? "var(--held)" : "var(--chart-1)" },
       { key: "waits", width: Math.min(stage.waits ?? 0, 1 - share), fill: striped("var(--ink-faint)") },
     ],
-    words: stage.share === null ? undefined : shareText(stage, pipeline),
+    words: stage.share === null ? undefined : words,
     aside: (
       <>
-        {stage.rate === null ? stillText(stage, pipeline.workers) : `${amount} ${unit}`}
+        {rateText(stage, workers)}
         {facts && <span className="faint"> · {facts}</span>}
       </>
     ),
-    attributes: { "data-stage": stage.name, "data-marked": mark },
+    attributes: { "data-stage": name, "data-marked": mark },
   };
 }
 
@@ -133,7 +106,7 @@ export function DataFlow({ run, diagnosis: live }: { run: RunDetail; diagnosis: 
   return (
     <>
       {diagnosis && <Diagnosis diagnosis={diagnosis} />}
-      <Panel title="Data flow" note="share of the last minute that each stage works; striped: waits" className="span-12">
+      <Panel title="Data flow" note="share of the last minute that each stage works; striped: waits">
         <Lanes isOrdered label="Stages in the order of the data flow" lanes={run.kind === "outside" ? [ELSEWHERE, ...stages] : stages} />
       </Panel>
     </>

@@ -6,16 +6,13 @@ import type { RunDetail, WorkerRow } from "@/api/types";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { Hint } from "@/components/inline";
 import { counted } from "@/format";
-import runCss from "@/pages/run/run.module.css";
 
 const MOST_WORKERS = 4096;
 
-const workers = (count: number) => counted(count, "worker");
-
 /** Describe a change from `now` to `wanted` workers. */
 export function whatHappens(now: number, wanted: number): string {
-  if (wanted > now) return `Starts ${workers(wanted - now)}.`;
-  if (wanted < now) return `${workers(now - wanted)} will send pending data and exit.`;
+  if (wanted > now) return `Starts ${counted(wanted - now, "worker")}.`;
+  if (wanted < now) return `${counted(now - wanted, "worker")} will send pending data and exit.`;
   return "At least 1. The run's configuration is not changed.";
 }
 
@@ -24,72 +21,58 @@ export function present(rows: readonly Pick<WorkerRow, "state">[]): number {
   return rows.filter(({ state }) => state !== "stopped").length;
 }
 
-type Arrival = { state: "applied" | "requested"; text: string };
-
-/** Progress of a resize; null before there are any workers. */
-export function sizeArrival(
-  wanted: number,
-  rows: readonly (Pick<WorkerRow, "state"> & Partial<Pick<WorkerRow, "cordon">>)[],
-): Arrival | null {
-  if (rows.length === 0) return null;
+/** Progress of a resize; empty once it is applied, and before there are any workers. */
+export function sizePending(wanted: number, rows: readonly (Pick<WorkerRow, "state"> & Partial<Pick<WorkerRow, "cordon">>)[]): string {
   // A cordoned place counts as part of the fleet.
   const there = present(rows) + rows.filter(({ cordon }) => cordon === "out").length;
-  if (there === wanted) return { state: "applied", text: "applied" };
-  return { state: "requested", text: `requested: ${workers(wanted)}; ${there} present` };
+  return rows.length === 0 || there === wanted ? "" : `requested: ${counted(wanted, "worker")}; ${there} present`;
 }
 
-type ResizeProps = { name: string; now: number; onClose: () => void };
-
-function Resize({ name, now, onClose }: ResizeProps) {
-  const [wanted, setWanted] = useState(now);
-  const resize = useResize(name);
-  return (
-    <ReasonDialog
-      title={`Workers of ${name}`}
-      asking={resize}
-      refused="Fleet not resized"
-      recordedIn={RECORDED_IN_EVENTS}
-      submit="Resize"
-      isReady={wanted !== now}
-      onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}
-      onClose={onClose}
-    >
-      <NumberInput
-        label="Workers"
-        description={whatHappens(now, wanted)}
-        value={wanted}
-        min={1}
-        max={MOST_WORKERS}
-        allowDecimal={false}
-        clampBehavior="strict"
-        data-autofocus
-        onChange={(value) => setWanted(Number(value) || now)}
-      />
-    </ReasonDialog>
-  );
-}
-
-type Props = { run: RunDetail; workers: WorkerRow[] };
-
-/** Requested and present number of workers; operators can change it during the run. */
-export function FleetSize({ run, workers }: Props) {
+/** Change the number of workers during the run; shows the requested number until it is present. */
+export function FleetSize({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
   const mayOperate = useMayOperate();
-  const [open, setOpen] = useState(false);
-  if (run.num_workers === null) return null;
-  const arrived = sizeArrival(run.num_workers, workers);
+  const resize = useResize(run.name);
+  const [wanted, setWanted] = useState<number | null>(null);
+  const now = run.num_workers;
+  if (now === null) return null;
+  const pending = sizePending(now, workers);
+  const close = () => setWanted(null);
   return (
     <>
-      {arrived && (
-        <span className={`small soft ${runCss[`arrival-${arrived.state}`]}`} data-size={arrived.state} role="status">
-          <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
+      {pending && (
+        <span className="small held" data-size="requested" role="status">
+          <span aria-hidden="true">◷</span> {pending}
         </span>
       )}
       <Hint label={mayOperate ? "Change the number of workers." : TAKES_OPERATOR}>
-        <Button size="compact-sm" variant="default" disabled={!mayOperate} data-resize onClick={() => setOpen(true)}>
-          {counted(run.num_workers, "worker")} requested
+        <Button size="compact-sm" variant="default" disabled={!mayOperate} data-resize onClick={() => setWanted(now)}>
+          Resize
         </Button>
       </Hint>
-      {open && <Resize name={run.name} now={run.num_workers} onClose={() => setOpen(false)} />}
+      {wanted !== null && (
+        <ReasonDialog
+          title={`Workers of ${run.name}`}
+          asking={resize}
+          refused="Fleet not resized"
+          recordedIn={RECORDED_IN_EVENTS}
+          submit="Resize"
+          isReady={wanted !== now}
+          onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: close })}
+          onClose={close}
+        >
+          <NumberInput
+            label="Workers"
+            description={whatHappens(now, wanted)}
+            value={wanted}
+            min={1}
+            max={MOST_WORKERS}
+            allowDecimal={false}
+            clampBehavior="strict"
+            data-autofocus
+            onChange={(value) => setWanted(Number(value) || now)}
+          />
+        </ReasonDialog>
+      )}
     </>
   );
 }

@@ -1,21 +1,19 @@
-import { Button } from "@mantine/core";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 import type { FleetPart, RunDetail } from "@/api/types";
 import { StateChip } from "@/components/chips";
-import { onDemand } from "@/components/onDemand";
+import { AppLink } from "@/components/inline";
 import { EmptyState, Panel, Panels, rolldeckCommand } from "@/components/panels";
-import type { FleetPlace } from "@/pages/run/fleet/api";
+import { counted } from "@/format";
 import { DataFlow } from "@/pages/run/fleet/DataFlow";
 import { FleetSize, present } from "@/pages/run/fleet/FleetSize";
 import { Recordings } from "@/pages/run/fleet/Recordings";
 import { Resources } from "@/pages/run/fleet/Resources";
 import { Workers } from "@/pages/run/fleet/Workers";
-import { processOf, textOf } from "@/pages/run/logs/logAddress";
+import { NoDataYet } from "@/pages/run/NoDataYet";
 import { useRun } from "@/pages/run/RunContext";
-import { environmentCommand, trainerCommand, wordsOf } from "@/runs/words";
+import { environmentCommand, wordsOf } from "@/runs/words";
 import { FLEET_START_SECONDS, isOver, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
-const LogsDrawer = onDemand(() => import("@/pages/run/logs/LogsDrawer"), "default");
 const route = getRouteApi("/shell/runs/$name/fleet");
 
 /** The state of the fleet, confirmed by its manager's last report. */
@@ -30,40 +28,29 @@ function FleetChip({ fleet }: { fleet: FleetPart | undefined }) {
 }
 
 function NoWorkers({ run }: { run: RunDetail }) {
-  if (run.kind === "outside") {
+  const { name: of, kind, status, allowed_verbs } = run;
+  if (kind === "outside") {
+    const command = environmentCommand(of, location.origin);
     return (
-      <EmptyState
-        title="No fleet"
-        guide="howto/atropos"
-        command={environmentCommand(run.name, location.origin)}
-        needs={{ scope: "env", run: run.name }}
-      >
+      <EmptyState title="No fleet" guide="howto/atropos" command={command} needs={{ scope: "env", run: of }}>
         The data of this run comes from external environments. Connect an Atropos environment to this URL:
       </EmptyState>
     );
   }
-  if (isOver(run.status)) {
-    const command = run.allowed_verbs.includes("start") ? rolldeckCommand(`run start ${run.name}`) : undefined;
-    const clone = (
-      <Link to="/runs/new" search={{ from: run.name }}>
-        Launch a clone
-      </Link>
-    );
+  if (isOver(status)) {
+    const fill = allowed_verbs.includes("start")
+      ? ({ command: rolldeckCommand(`run start ${of}`), needs: { scope: "user", run: of } } as const)
+      : { action: <AppLink to={`/runs/new?from=${of}`}>Launch a clone</AppLink> };
     return (
-      <EmptyState title="No workers" {...(command ? { command, needs: { scope: "user", run: run.name } as const } : { action: clone })}>
-        The run is {run.status}, and its fleet has stopped. Its history remains available.
+      <EmptyState title="No workers" {...fill}>
+        The run is {status}, and its fleet has stopped. Its history remains available.
       </EmptyState>
     );
   }
   return (
-    <EmptyState
-      title="No workers yet"
-      guide="start/trainer"
-      command={trainerCommand(run, location.origin)}
-      needs={{ scope: "trainer", run: run.name }}
-    >
+    <NoDataYet title="No workers yet" guide="start/trainer">
       Workers appear when the fleet has started. They generate data once a trainer has published its first weights.
-    </EmptyState>
+    </NoDataYet>
   );
 }
 
@@ -71,44 +58,31 @@ function NoWorkers({ run }: { run: RunDetail }) {
 function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDetail }) {
   const workers = fleet?.workers ?? [];
   const navigate = route.useNavigate();
-  const search = route.useSearch();
-  const log = search.log === undefined ? null : processOf(search.log);
-  const setLog = (place: FleetPlace | null) =>
-    void navigate({ search: (old) => ({ ...old, log: place ? textOf(place) : undefined }), replace: true, resetScroll: false });
+  const { worker: chosen } = route.useSearch();
   const slots = workers.reduce((sum, worker) => sum + (worker.state === "stopped" ? 0 : worker.slots.length), 0);
-  const words = wordsOf(run.kind);
   const there = present(workers);
-  const word = there === 1 ? "worker" : "workers";
-  const left = there < workers.length ? `, ${workers.length - there} stopped` : "";
+  const stopped = there < workers.length ? `, ${workers.length - there} stopped` : "";
   return (
     <Panel
       title="Fleet"
-      note={workers.length > 0 ? `${there} ${word}${left}, ${slots} ${words.slots}` : undefined}
+      note={workers.length > 0 ? `${counted(there, "worker")}${stopped}, ${counted(slots, wordsOf(run.kind).slot)}` : undefined}
       aside={
         <>
           <FleetChip fleet={fleet} />
-          {workers.length > 0 && (
-            <Button size="compact-sm" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
-              Manager log
-            </Button>
-          )}
           {!isOver(run.status) && <FleetSize run={run} workers={workers} />}
         </>
       }
-      className="span-12"
     >
-      {log && <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />}
       {workers.length === 0 ? (
         <NoWorkers run={run} />
       ) : (
         <Workers
           run={run}
           workers={workers}
-          chosen={search.worker}
-          onLog={(worker, slot) => setLog({ worker, slot })}
+          chosen={chosen}
           onOpen={(index, isOpen) =>
             void navigate({
-              search: (old) => ({ ...old, worker: isOpen ? index : old.worker === index ? undefined : old.worker }),
+              search: ({ worker }) => ({ worker: isOpen ? index : worker === index ? undefined : worker }),
               replace: true,
               resetScroll: false,
             })

@@ -1,6 +1,7 @@
-import { Button, Slider } from "@mantine/core";
+import { Button, Code, Group, Slider } from "@mantine/core";
+import { useInterval } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { problemOf } from "@/api/client";
 import type { RecordingRow } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
@@ -8,7 +9,6 @@ import { type Fact, Facts } from "@/components/Facts";
 import { ErrorState } from "@/components/panels";
 import { number, policyStep, visible } from "@/format";
 import { recordingUrl } from "@/pages/run/fleet/api";
-import logCss from "@/pages/run/logs/logs.module.css";
 import { frames } from "@/pages/run/logs/logText";
 
 const MOST_FRAMES_PER_SECOND = 30;
@@ -25,47 +25,29 @@ function TextRecording({ url, fps }: { url: string; fps: number }) {
     staleTime: Number.POSITIVE_INFINITY,
   });
   const [at, setAt] = useState(0);
-  const [plays, setPlays] = useState(false);
   const last = (data?.length ?? 1) - 1;
-  useEffect(() => {
-    if (!plays) return;
-    const rate = Math.min(fps, MOST_FRAMES_PER_SECOND);
-    const timer = setInterval(() => setAt((now) => Math.min(now + 1, last)), 1000 / rate);
-    return () => clearInterval(timer);
-  }, [plays, last, fps]);
-  useEffect(() => {
-    if (at >= last) setPlays(false);
-  }, [at, last]);
+  const player = useInterval(() => setAt((now) => Math.min(now + 1, last)), 1000 / Math.min(fps, MOST_FRAMES_PER_SECOND));
+  const isPlaying = player.active && at < last;
   if (error && !data) return <ErrorState title="Recording unavailable" error={error} />;
+  const play = () => {
+    if (isPlaying) return player.stop();
+    if (at >= last) setAt(0);
+    player.start();
+  };
   return (
     <>
-      <pre className={`${logCss.log} ${logCss.recordingText}`} data-recorded>
+      <Code block mih="12rem" mah="60vh" data-recorded>
         {data?.[at] ?? ""}
-      </pre>
-      <div className={logCss.recordingControls}>
-        <Button
-          size="xs"
-          variant="default"
-          onClick={() => {
-            if (at >= last) setAt(0);
-            setPlays(!plays);
-          }}
-        >
-          {plays ? "Pause" : "Play"}
+      </Code>
+      <Group gap="sm" mt="sm" wrap="nowrap">
+        <Button size="xs" variant="default" onClick={play}>
+          {isPlaying ? "Pause" : "Play"}
         </Button>
-        <Slider
-          className={logCss.recordingSlider}
-          min={0}
-          max={Math.max(last, 1)}
-          value={at}
-          onChange={setAt}
-          label={null}
-          thumbLabel="Frame"
-        />
+        <Slider flex={1} min={0} max={Math.max(last, 1)} value={at} onChange={setAt} label={null} thumbLabel="Frame" />
         <span className="small soft nowrap">
           frame {at + 1} of {last + 1}
         </span>
-      </div>
+      </Group>
     </>
   );
 }
@@ -87,7 +69,7 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
     <Dialog onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`}>
       {recording.media_type === "video/webm" ? (
         // The recording has no sound, so it needs no captions.
-        <video className={logCss.recording} src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
+        <video width="100%" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
       ) : (
         <TextRecording url={url} fps={recording.frames_per_second ?? 10} />
       )}

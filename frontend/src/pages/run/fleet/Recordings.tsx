@@ -1,4 +1,4 @@
-import { Button, Group, Select } from "@mantine/core";
+import { Button, Group, Select, Text, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -11,7 +11,6 @@ import { onDemand } from "@/components/onDemand";
 import { EmptyState, Panel, rolldeckCommand } from "@/components/panels";
 import { bytes, policyStep, visible } from "@/format";
 import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
-import logCss from "@/pages/run/logs/logs.module.css";
 import { isOver } from "@/theme/chips";
 
 const Viewer = onDemand(() => import("@/pages/run/fleet/RecordingViewer"), "default");
@@ -25,7 +24,7 @@ function Ask({ run, workers, onClose }: AskProps) {
   const [episodes, setEpisodes] = useState("1");
   const ask = useRequestRecordings(run.name);
   const running = workers.filter(({ state }) => state !== "stopped");
-  const order = { worker: worker === "any" ? null : Number(worker), slot: null, episodes: Number(episodes) };
+  const order = { worker: worker === "any" ? null : Number(worker), episodes: Number(episodes) };
   return (
     <ReasonDialog
       title={`Record episodes of ${run.name}`}
@@ -57,14 +56,14 @@ function Ask({ run, workers, onClose }: AskProps) {
 const columnsOf = (onOpen: (recording: string) => void): Column<RecordingRow>[] => [
   { label: "State", value: ({ state }) => state, cell: ({ state, reason }) => <StateChip state={state} reason={reason} /> },
   {
-    ...{ label: "Worker", className: "num", value: ({ worker }) => worker },
+    ...{ label: "Worker", isNumber: true, value: ({ worker }) => worker },
     cell: ({ worker, slot }) => (worker === null ? "–" : `${worker}${slot === null ? "" : ` · slot ${slot}`}`),
   },
-  { label: "Return", className: "num", value: (row) => row.episode_return },
-  { label: "Env steps", className: "num", value: (row) => row.episode_length },
-  { label: "Policy version", className: "num", value: (row) => row.policy_step, cell: (row) => policyStep(row.policy_step) },
+  { label: "Return", isNumber: true, value: (row) => row.episode_return },
+  { label: "Env steps", isNumber: true, value: (row) => row.episode_length },
+  { label: "Policy version", isNumber: true, value: (row) => row.policy_step, cell: (row) => policyStep(row.policy_step) },
   {
-    ...{ label: "Size", className: "num soft", value: (row) => row.size_bytes },
+    ...{ label: "Size", className: "soft", isNumber: true, value: (row) => row.size_bytes },
     cell: ({ state, size_bytes }) => (state === "ready" ? bytes(size_bytes) : "–"),
   },
   {
@@ -72,14 +71,16 @@ const columnsOf = (onOpen: (recording: string) => void): Column<RecordingRow>[] 
     cell: (row) => <Age at={row.requested_at} suffix=" ago" />,
   },
   {
-    ...{ id: "watch", label: <span className="unseen">Watch</span>, className: logCss.recordingEnd },
+    ...{ id: "watch", label: <VisuallyHidden>Watch</VisuallyHidden>, isNumber: true },
     cell: ({ id, state, reason }) =>
       state === "ready" ? (
         <Button size="compact-xs" variant="default" onClick={() => onOpen(id)}>
           Watch
         </Button>
       ) : (
-        <span className="small soft anywhere">{visible(reason)}</span>
+        <Text size="sm" component="div" maw="22rem" className="soft anywhere" style={{ whiteSpace: "normal" }}>
+          {visible(reason)}
+        </Text>
       ),
   },
 ];
@@ -105,7 +106,6 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
           </Hint>
         )
       }
-      className="span-12"
     >
       <DataTable
         label="Recordings, newest first"
@@ -118,9 +118,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
         empty={
           <EmptyState
             title="No recordings yet"
-            command={rolldeckCommand(
-              run.allowed_verbs.includes("start") ? `start ${run.name}` : `api POST runs/${run.name}/recordings episodes=1`,
-            )}
+            command={rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`)}
             needs={{ scope: "user", run: run.name }}
           >
             {canRecord && mayOperate

@@ -1,9 +1,10 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, Space } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { linesQuery } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { type Ends, spanOf } from "@/charts/names";
+import { PANEL_GRID } from "@/components/panels";
 import { RunWall } from "@/pages/run/RunWall";
 import { namesOf, OWN, type PanelSpec } from "@/wall/panels";
 import { PRESET_POINTS, type Preset, presetOf } from "@/wall/presets";
@@ -33,7 +34,7 @@ const PANELS = (
     },
     { key: "gpu-memory", title: "GPU memory", note: "in use, in GB, by device", ...BYTES, ...spread("resources/gpu_memory_bytes") },
   ] satisfies Preset[]
-).map((preset) => presetOf({ className: "span-6", gapsAt: "resources/workers", empty: "No worker measured yet.", ...preset }));
+).map((preset) => presetOf({ columns: 6, gapsAt: "resources/workers", empty: "No worker measured yet.", ...preset }));
 
 /** The names of all panels, whether the fleet has GPUs or not, requested together. */
 const NAMES = [...new Set(PANELS.flatMap(({ source }) => namesOf(source)))];
@@ -52,20 +53,20 @@ export function Resources({ run }: { run: RunDetail }) {
   const { data } = useQuery({ ...linesQuery(view), enabled: false });
   const panels = useMemo(() => resourcePanels(data), [data]);
   return (
-    <section className="span-12" aria-label="Resources">
+    <section aria-label="Resources">
       <Group gap="md" align="baseline" pb="sm">
         <h2>Resources</h2>
         <span className="small soft">
           Sampled every 10 s. Dotted lines: changes of the run, launches and ended workers; up to 24 weight versions in view.
         </span>
-        <span className="spacer" />
+        <Space flex={1} />
         {range.from !== undefined && (
           <Button size="xs" variant="default" onClick={() => setRange(UNZOOMED)}>
             Reset zoom
           </Button>
         )}
       </Group>
-      <RunWall panels={panels} together={NAMES} range={range} onRange={setRange} className="charts" events="fleet" />
+      <RunWall panels={panels} together={NAMES} range={range} onRange={setRange} className={PANEL_GRID} events="fleet" />
     </section>
   );
 }

@@ -1,16 +1,15 @@
-import { ActionIcon, Button, Group } from "@mantine/core";
+import { ActionIcon, Button, Group, SimpleGrid, VisuallyHidden } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
-import type { RunDetail, SlotReport, WorkerRow } from "@/api/types";
+import type { RunDetail, WorkerRow } from "@/api/types";
 import { StateChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ReasonDialog } from "@/components/Dialog";
 import { Age, Hint } from "@/components/inline";
-import { Lanes } from "@/components/Lanes";
-import { bytes, count, number, percent, policyStep, visible } from "@/format";
-import { useCordonWorker, useRestartWorker } from "@/pages/run/fleet/api";
+import { bytes, counted, percent, policyStep, visible } from "@/format";
+import { useWorkerOrder, type WorkerVerb } from "@/pages/run/fleet/api";
 import { withoutTime } from "@/pages/run/logs/levels";
-import runCss from "@/pages/run/run.module.css";
 import { type Words, wordsOf } from "@/runs/words";
 import { isOver, WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
@@ -56,43 +55,36 @@ function State({ worker }: { worker: WorkerRow }) {
   );
 }
 
-function Versions({ worker }: { worker: WorkerRow }) {
-  const superseded = worker.transfers.superseded ?? 0;
-  const left = superseded ? ` ${number(superseded)} were superseded before loading.` : "";
-  return (
-    <Hint label={`Weights versions: announced to, received by and active in this worker.${left}`}>
-      <span>
-        {policyStep(worker.announced_step)} <span className="faint">›</span> {policyStep(worker.staged_step)}{" "}
-        <span className="faint">›</span> <b>{policyStep(worker.active_step)}</b>
-      </span>
-    </Hint>
-  );
-}
-
 const share = (part: number | null) => percent(part === null ? null : part / 100);
 
 function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[] {
   return [
     { label: "Worker", cell: ({ index }) => <b>{index}</b>, value: ({ index }) => index },
     { label: "State · newest log line", cell: (worker) => <State worker={worker} />, value: ({ state }) => state },
-    { label: "pid", className: "num soft", cell: ({ pid }) => pid ?? "–" },
-    { label: `${words.work}/s`, className: "num", value: (worker) => worker.env_steps_per_second },
+    { label: "pid", className: "soft", isNumber: true, cell: ({ pid }) => pid ?? "–" },
+    { label: `${words.work}/s`, isNumber: true, value: (worker) => worker.env_steps_per_second },
     {
-      ...{ label: "Weights: announced › staged › active", className: "num", value: (worker) => worker.active_step },
-      cell: (worker) => <Versions worker={worker} />,
+      ...{ label: "Weights", title: "Active version, after the announced one if the worker has yet to load it", isNumber: true },
+      value: (worker) => worker.active_step,
+      cell: ({ active_step, announced_step }) => (
+        <>
+          {announced_step !== active_step && <span className="faint">{policyStep(announced_step)} › </span>}
+          <b>{policyStep(active_step)}</b>
+        </>
+      ),
     },
-    { label: "Unsent", title: `${words.envelopes} waiting to be sent`, className: "num", value: ({ to_send }) => to_send },
-    { label: "Restarts", className: "num", value: ({ restarts }) => restarts },
+    { label: "Unsent", title: `${words.envelopes} waiting to be sent`, isNumber: true, value: ({ to_send }) => to_send },
+    { label: "Restarts", isNumber: true, value: ({ restarts }) => restarts },
     {
-      ...{ label: "CPU", title: "Of one core, including env processes", className: "num" },
+      ...{ label: "CPU", title: "Of one core, including env processes", isNumber: true },
       ...{ value: (worker) => worker.cpu_percent, cell: (worker) => share(worker.cpu_percent) },
     },
     {
-      ...{ label: "Memory", title: "Resident, including env processes", className: "num" },
+      ...{ label: "Memory", title: "Resident, including env processes", isNumber: true },
       ...{ value: (worker) => worker.memory_bytes, cell: (worker) => bytes(worker.memory_bytes) },
     },
     hasGpu && {
-      ...{ label: "GPU", title: "Utilization of the worker's device, including other users", className: "num" },
+      ...{ label: "GPU", title: "Utilization of the worker's device, including other users", isNumber: true },
       value: (worker) => worker.gpu_percent,
       cell: (worker) => (
         <span data-gpu>
@@ -103,91 +95,71 @@ function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[]
   ];
 }
 
-function Slots({ slots, words, onLog }: { slots: SlotReport[]; words: Words; onLog: (slot: number) => void }) {
-  if (slots.length === 0) return <p className="faint small">No {words.slots} reported yet.</p>;
+type SlotsProps = { run: string; worker: WorkerRow; words: Words };
+
+function Slots({ run, worker: { index, slots }, words }: SlotsProps) {
+  if (slots.length === 0) return <p className="faint small">No {words.slot} reported yet.</p>;
   return (
-    <ul className={runCss.slots} aria-label={words.slots}>
-      {slots.map((slot) => (
-        <li key={slot.slot}>
-          <StateChip state={slot.state} reason={slot.error} />
+    <SimpleGrid component="ul" cols={{ base: 1, md: 2, lg: 3 }} spacing="xs" m={0} mb="sm" p={0} aria-label="Slots">
+      {slots.map(({ slot, state, error, episodes, pid, restarts }) => (
+        <Group key={slot} component="li" gap="xs" wrap="nowrap">
+          <StateChip state={state} reason={error} />
           <span className="small">
-            slot {slot.slot}
+            slot {slot}
             <span className="faint">
-              {" "}
-              · {count(slot.episodes)} episodes{slot.pid ? ` · pid ${slot.pid}` : ""}
-              {slot.restarts > 0 ? ` · ${slot.restarts} restarts` : ""}
+              {` · ${counted(episodes, "episode")}`}
+              {pid ? ` · pid ${pid}` : ""}
+              {restarts > 0 ? ` · ${counted(restarts, "restart")}` : ""}
             </span>
           </span>
-          <Button size="compact-xs" variant="subtle" color="gray" aria-label={`Log of slot ${slot.slot}`} onClick={() => onLog(slot.slot)}>
-            Log
-          </Button>
-        </li>
+          <LogLink run={run} log={`${index}.${slot}`} label={`Log of slot ${slot}`} />
+        </Group>
       ))}
-    </ul>
+    </SimpleGrid>
   );
 }
 
-/** The passages of each stage: their time, and the mean and the 95th percentile of one. */
-function Stages({ stages }: { stages: WorkerRow["stages"] }) {
-  const named = Object.entries(stages);
-  if (named.length === 0) return null;
-  const most = Math.max(...named.map(([, timing]) => timing.mean_ms * timing.count), 1e-9);
+/** Link to the log of a worker or of one of its slots. */
+function LogLink({ run, log, label }: { run: string; log: string; label: string }) {
   return (
-    <Lanes
-      label="Time by stage"
-      lanes={named.map(([name, timing]) => ({
-        key: name,
-        label: visible(name).replaceAll("_", " "),
-        segments: [{ key: name, width: (timing.mean_ms * timing.count) / most, fill: "var(--chart-1)" }],
-        aside: `${number(timing.mean_ms)} ms, 95th percentile ${number(timing.p95_ms)} ms`,
-      }))}
-    />
+    <Link to="/runs/$name/logs" params={{ name: run }} search={{ log }} className="small" aria-label={label}>
+      Log
+    </Link>
   );
 }
 
-type Verb = "replace" | "drain" | "uncordon";
-type Action = { title: string; submit: string; help: string; does: string };
+type Action = { title: string; submit: string; does: string };
 
 /** The actions on one worker, by verb. */
-const ACTIONS: Record<Verb, Action> = {
+const ACTIONS: Record<WorkerVerb, Action> = {
   replace: {
-    ...{ title: "Replace worker", submit: "Replace", help: "Stop it and start a new worker in its place." },
+    ...{ title: "Replace worker", submit: "Replace" },
     does: "The worker exits and a new one starts with the newest weights. Finished fragments are sent; steps of incomplete fragments are lost and counted. Other workers continue.",
   },
   drain: {
-    ...{ title: "Drain and cordon worker", submit: "Drain", help: "Finish its current work, exit, and keep its place free." },
+    ...{ title: "Drain and cordon worker", submit: "Drain" },
     does: "The worker starts no new work, finishes and sends its current work, and exits. It is not replaced: the fleet has one worker less until it is uncordoned. Other workers continue.",
   },
   uncordon: {
-    ...{ title: "Uncordon worker", submit: "Uncordon", help: "Start a new worker in its place." },
+    ...{ title: "Uncordon worker", submit: "Uncordon" },
     does: "A new worker starts in its place with the newest weights. If the old worker is still draining, it exits first.",
   },
 };
 
-function verbsOf({ state, cordon, is_to_restart }: WorkerRow): Verb[] {
-  const isHeld = cordon === "requested" || cordon === "draining" || cordon === "out";
-  if (isHeld) return ["uncordon"];
-  const isGone = state === "stopped";
-  return [
-    ...(isGone || cordon || is_to_restart || state === "respawning" ? [] : ["replace" as const]),
-    ...(isGone ? [] : ["drain" as const]),
-  ];
+function verbsOf({ state, cordon, is_to_restart }: WorkerRow): WorkerVerb[] {
+  if (cordon && cordon !== "lifting") return ["uncordon"];
+  if (state === "stopped") return [];
+  return cordon || is_to_restart || state === "respawning" ? ["drain"] : ["replace", "drain"];
 }
 
 /** Replace, drain or uncordon one worker; shows a requested replacement while the old worker is present. */
 function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerRow }) {
   const mayOperate = useMayOperate();
   // The action of the dialog; a report may change the state meanwhile.
-  const [open, setOpen] = useState<Verb | null>(null);
-  const restart = useRestartWorker(run.name);
-  const cordon = useCordonWorker(run.name);
+  const [open, setOpen] = useState<WorkerVerb | null>(null);
+  const order = useWorkerOrder(run.name);
   const { index, incarnation } = worker;
   const close = () => setOpen(null);
-  const submit = (reason: string) => {
-    const order = { worker: index, incarnation, reason };
-    if (open === "replace") restart.mutate(order, { onSuccess: close });
-    else cordon.mutate({ ...order, lifts: open === "uncordon" }, { onSuccess: close });
-  };
   if (isOver(run.status)) return null;
   return (
     <Group gap="xs" mt="sm">
@@ -197,7 +169,7 @@ function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerRow }) {
         </p>
       )}
       {verbsOf(worker).map((verb) => (
-        <Hint key={verb} label={mayOperate ? ACTIONS[verb].help : TAKES_OPERATOR}>
+        <Hint key={verb} label={mayOperate ? ACTIONS[verb].does : TAKES_OPERATOR}>
           <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(verb)}>
             {ACTIONS[verb].submit} worker {index}
           </Button>
@@ -206,11 +178,11 @@ function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerRow }) {
       {open && (
         <ReasonDialog
           title={`${ACTIONS[open].title} ${index}`}
-          asking={open === "replace" ? restart : cordon}
-          refused={open === "replace" ? "Worker not replaced" : "Worker not changed"}
+          asking={order}
+          refused="Worker not changed"
           recordedIn="Shown beside the worker and recorded in the run's events."
           submit={ACTIONS[open].submit}
-          onSubmit={submit}
+          onSubmit={(reason) => order.mutate({ verb: open, worker: index, incarnation, reason }, { onSuccess: close })}
           onClose={close}
         >
           <p>{ACTIONS[open].does}</p>
@@ -225,13 +197,12 @@ type Props = {
   workers: WorkerRow[];
   /** Named in the URL, which leads here. */
   chosen: number | undefined;
-  onLog: (worker: number, slot: number | null) => void;
   /** A row was expanded or collapsed. */
   onOpen: (worker: number, isOpen: boolean) => void;
 };
 
 /** Workers as rows: the chosen one first, then those that do not run, then by index. */
-export function Workers({ run, workers, chosen, onLog, onOpen }: Props) {
+export function Workers({ run, workers, chosen, onOpen }: Props) {
   const [first] = useState(chosen);
   const [open, setOpen] = useState<readonly number[]>(chosen === undefined ? [] : [chosen]);
   const rank = ({ index, state }: WorkerRow) => (index === first ? 0 : state === "running" ? 2 : state === "stopped" ? 3 : 1);
@@ -246,7 +217,7 @@ export function Workers({ run, workers, chosen, onLog, onOpen }: Props) {
   };
   const columns: (Column<WorkerRow> | false)[] = [
     {
-      ...{ id: "open", label: <span className="unseen">Open</span>, className: runCss.expander },
+      ...{ id: "open", label: <VisuallyHidden>Open</VisuallyHidden>, className: css.expander },
       cell: ({ index }) => (
         <ActionIcon
           variant="subtle"
@@ -264,12 +235,8 @@ export function Workers({ run, workers, chosen, onLog, onOpen }: Props) {
       workers.some((worker) => worker.gpu_percent !== null),
     ),
     {
-      ...{ id: "log", label: <span className="unseen">Log</span> },
-      cell: ({ index }) => (
-        <Button size="compact-xs" variant="subtle" color="gray" aria-label={`Log of worker ${index}`} onClick={() => onLog(index, null)}>
-          Log
-        </Button>
-      ),
+      ...{ id: "log", label: <VisuallyHidden>Log</VisuallyHidden> },
+      cell: ({ index }) => <LogLink run={run.name} log={String(index)} label={`Log of worker ${index}`} />,
     },
   ];
   return (
@@ -291,8 +258,7 @@ export function Workers({ run, workers, chosen, onLog, onOpen }: Props) {
             <td />
             <td colSpan={columns.filter(Boolean).length - 1}>
               {worker.time_use && <p className="soft small anywhere">{visible(worker.time_use)}</p>}
-              <Slots slots={worker.slots} words={words} onLog={(slot) => onLog(worker.index, slot)} />
-              <Stages stages={worker.stages} />
+              <Slots run={run.name} worker={worker} words={words} />
               <WorkerActions run={run} worker={worker} />
             </td>
           </tr>

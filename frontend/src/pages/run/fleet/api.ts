@@ -1,86 +1,43 @@
-/** API queries for fleet logs and episode recordings. */
+/** API queries and mutations for workers and episode recordings. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
-import type { FleetLog, RecordingRow } from "@/api/types";
+import { queryOptions, useMutation } from "@tanstack/react-query";
+import { api, at, body, results, useChange } from "@/api/client";
+import type { RecordingRow } from "@/api/types";
 
-/** A worker and one of its env slots. A null worker is the manager or any worker; a null slot is any slot. */
-export type FleetPlace = { worker: number | null; slot: number | null };
-
-const FOLLOW_MS = 1500;
 const PENDING_MS = 1500;
 const SETTLED_MS = 20_000;
-
-export function logQuery(run: string, { worker, slot }: FleetPlace, lines: number, follows: boolean) {
-  const query = { worker: worker ?? undefined, slot: slot ?? undefined, lines };
-  return queryOptions({
-    queryKey: ["fleet-log", run, worker, slot, lines],
-    queryFn: (): Promise<FleetLog> => body(api.GET("/api/v1/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
-    refetchInterval: follows ? FOLLOW_MS : false,
-    placeholderData: (shown) => shown,
-    retry: false,
-  });
-}
 
 /** Whether the list contains recordings that are still in progress. */
 export function isPending(rows: readonly Pick<RecordingRow, "state">[] | undefined): boolean {
   return rows?.some(({ state }) => state === "requested" || state === "recording") ?? false;
 }
 
-export function recordingsQuery(run: string) {
-  return queryOptions({
+export const recordingsQuery = (run: string) =>
+  queryOptions({
     queryKey: ["recordings", run],
-    queryFn: async (): Promise<RecordingRow[]> => {
-      const { results } = await body(api.GET("/api/v1/runs/{run}/recordings", { params: { path: { run } } }));
-      return results;
-    },
+    queryFn: (): Promise<RecordingRow[]> => results(api.GET("/api/v1/runs/{run}/recordings", at(run))),
     refetchInterval: ({ state }) => (isPending(state.data) ? PENDING_MS : SETTLED_MS),
   });
-}
 
-export type Wanted = FleetPlace & { episodes: number; reason: string };
+/** Record the next episodes of a worker, or of any. */
+export const useRequestRecordings = (run: string) =>
+  useChange(["recordings", run], (wanted: { worker: number | null; episodes: number; reason: string }) =>
+    body(api.POST("/api/v1/runs/{run}/recordings", { ...at(run), body: { slot: null, environment: "", ...wanted } })),
+  );
 
-export function useRequestRecordings(run: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: ({ worker, slot, episodes, reason }: Wanted) =>
-      body(
-        api.POST("/api/v1/runs/{run}/recordings", {
-          params: { path: { run } },
-          body: { worker, slot, episodes, environment: "", reason },
-        }),
-      ),
-    onSettled: () => client.invalidateQueries({ queryKey: ["recordings", run] }),
-  });
-}
+export type WorkerVerb = "replace" | "drain" | "uncordon";
+type Order = { verb: WorkerVerb; worker: number; incarnation: string; reason: string };
 
-type Replaced = { worker: number; incarnation: string; reason: string };
-
-export function useRestartWorker(run: string) {
-  return useMutation({
-    mutationFn: ({ worker, incarnation, reason }: Replaced) =>
-      body(
-        api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/restart", {
-          params: { path: { run, worker: String(worker) } },
-          body: { incarnation, reason },
-        }),
-      ),
-  });
-}
-
-type Kept = Replaced & { lifts: boolean };
-
-export function useCordonWorker(run: string) {
-  return useMutation({
-    mutationFn: ({ worker, incarnation, reason, lifts }: Kept) => {
+/** Replace a worker, cordon its place, or lift the cordon. */
+export const useWorkerOrder = (run: string) =>
+  useMutation({
+    mutationFn: async ({ verb, worker, incarnation, reason }: Order): Promise<unknown> => {
       const params = { path: { run, worker: String(worker) } };
-      return lifts
-        ? body(api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/uncordon", { params, body: { reason } }))
-        : body(api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/cordon", { params, body: { incarnation, reason } }));
+      if (verb === "uncordon") return body(api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/uncordon", { params, body: { reason } }));
+      const act = verb === "replace" ? "restart" : "cordon";
+      return body(api.POST(`/api/v1/runs/{run}/fleet/workers/{worker}/${act}`, { params, body: { incarnation, reason } }));
     },
   });
-}
 
-export function recordingUrl(run: string, recording: string): string {
-  return `/api/v1/runs/${encodeURIComponent(run)}/recordings/${encodeURIComponent(recording)}/content`;
-}
+export const recordingUrl = (run: string, recording: string): string =>
+  `/api/v1/runs/${encodeURIComponent(run)}/recordings/${encodeURIComponent(recording)}/content`;

@@ -1,54 +1,35 @@
 import { Button } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { onDemand } from "@/components/onDemand";
-import { Panel, Panels } from "@/components/panels";
-import { Events } from "@/pages/run/logs/Events";
-import { processOf, textOf } from "@/pages/run/logs/logAddress";
-import logCss from "@/pages/run/logs/logs.module.css";
+import { Panels } from "@/components/panels";
+import { moment } from "@/format";
+import { History } from "@/pages/run/logs/Events";
+import { LogPanel } from "@/pages/run/logs/LogPanel";
+import { type LogsSearch, processOf } from "@/pages/run/logs/search";
 import { useRun } from "@/pages/run/RunContext";
 
-const LogsDrawer = onDemand(() => import("@/pages/run/logs/LogsDrawer"), "default");
-
-/** Events, newest first, and the logs of the fleet's processes. */
+/** The logs of the fleet's processes, and all events. */
 export function LogsTab() {
-  const { run, fleet, events } = useRun();
-  const { log, at, level, words } = useSearch({ from: "/shell/runs/$name/logs" });
+  const { run, fleet } = useRun();
+  const search = useSearch({ from: "/shell/runs/$name/logs" });
   const navigate = useNavigate({ from: "/runs/$name/logs" });
-  const open = (text: string | undefined) => void navigate({ search: (old) => ({ ...old, log: text, words: text && old.words }) });
-  const atMs = at === undefined ? undefined : at * 1000;
-  const workers = fleet?.workers ?? [];
-  const place = log === undefined ? null : processOf(log);
+  const change = (changes: LogsSearch) => void navigate({ search: (old) => ({ ...old, ...changes }), replace: true, resetScroll: false });
+  const { at } = search;
   return (
-    <Panels>
-      {run.kind !== "outside" && (
-        <Panel title="Fleet logs" note="read from their nodes on demand" className="span-12">
-          <div className={logCss.logPlaces}>
-            <Button size="compact-sm" variant="default" onClick={() => open("manager")}>
-              Manager
-            </Button>
-            {workers.map(({ index }) => (
-              <Button key={index} size="compact-sm" variant="default" onClick={() => open(String(index))}>
-                Worker {index}
-              </Button>
-            ))}
-          </div>
-        </Panel>
+    <>
+      {at !== undefined && (
+        <p className="small soft" role="status">
+          Marked: the last event and the first log line at {moment(at * 1000)}.{" "}
+          <Button size="compact-xs" variant="default" onClick={() => change({ at: undefined })}>
+            Clear
+          </Button>
+        </p>
       )}
-      <Events events={events} at={atMs} onLeave={() => void navigate({ search: (old) => ({ ...old, at: undefined }) })} />
-      {place && (
-        <LogsDrawer
-          run={run.name}
-          workers={workers}
-          place={place}
-          at={atMs}
-          level={level}
-          words={words}
-          onWords={(next) => void navigate({ search: (old) => ({ ...old, words: next || undefined }), replace: true })}
-          onPlace={(to) => open(textOf(to))}
-          onLevel={(next) => void navigate({ search: (old) => ({ ...old, level: next }), replace: true })}
-          onClose={() => open(undefined)}
-        />
-      )}
-    </Panels>
+      <Panels>
+        {run.kind !== "outside" && (
+          <LogPanel run={run.name} workers={fleet?.workers ?? []} place={processOf(search.log)} search={search} onSearch={change} />
+        )}
+        <History at={at && at * 1000} />
+      </Panels>
+    </>
   );
 }

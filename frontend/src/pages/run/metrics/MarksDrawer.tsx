@@ -1,20 +1,14 @@
-import { ActionIcon, SegmentedControl } from "@mantine/core";
+import { ActionIcon, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useState } from "react";
 import { useMayOperate } from "@/api/session";
+import { type Column, DataTable } from "@/components/DataTable";
 import { ReasonDialog, SideSheet } from "@/components/Dialog";
-import { Age, Moment } from "@/components/inline";
-import { EmptyState, ErrorState, rolldeckCommand, Skeletons } from "@/components/panels";
+import { Age } from "@/components/inline";
+import { EmptyState, rolldeckCommand } from "@/components/panels";
 import { number, visible } from "@/format";
-import { type Annotation, annotationsQuery, type Shown, useDeleteAnnotation } from "@/pages/run/marks";
-import classes from "./metrics.module.css";
-
-const SHOWN = [
-  { value: "all", label: "All" },
-  { value: "notes", label: "Only user annotations" },
-  { value: "none", label: "None" },
-];
+import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/pages/run/marks";
 
 function Delete({ run, row, onClose }: { run: string; row: Annotation; onClose: () => void }) {
   const remove = useDeleteAnnotation(run, row.id);
@@ -33,61 +27,56 @@ function Delete({ run, row, onClose }: { run: string; row: Annotation; onClose: 
   );
 }
 
-type Props = { run: string; shown: Shown; onShow: (shown: Shown) => void; onClose: () => void };
+const columnsOf = (mayOperate: boolean, onDelete: (row: Annotation) => void): Column<Annotation>[] => [
+  {
+    label: "Annotation",
+    className: "anywhere",
+    cell: ({ text, created_by, created_at }) => (
+      <>
+        {visible(text)}
+        <div className="faint small">
+          {visible(created_by)}, <Age at={created_at} suffix=" ago" />
+        </div>
+      </>
+    ),
+  },
+  { label: "Train step", isNumber: true, cell: ({ step }) => number(step) },
+  {
+    ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden> },
+    cell: (row) =>
+      (row.is_own || mayOperate) && (
+        <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Remove “${visible(row.text)}”`} onClick={() => onDelete(row)}>
+          <X size={14} aria-hidden="true" />
+        </ActionIcon>
+      ),
+  },
+];
 
-/** Annotations on a run's charts: users' notes and run events. */
-export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
+/** Annotations of users on a run's charts. */
+export default function MarksDrawer({ run, onClose }: { run: string; onClose: () => void }) {
   const { data, error } = useQuery(annotationsQuery(run));
   const mayOperate = useMayOperate();
   const [deleted, setDeleted] = useState<Annotation | null>(null);
-  const rows = [...(data?.results ?? [])].reverse();
   return (
     <SideSheet onClose={onClose} size="md" title="Annotations" isBeside>
-      <SegmentedControl
-        size="xs"
-        fullWidth
-        aria-label="Shown annotations"
-        data={SHOWN}
-        value={shown}
-        onChange={(value) => onShow(value as Shown)}
+      <DataTable
+        label="Annotations, newest first"
+        rows={data?.results.toReversed()}
+        error={error}
+        columns={columnsOf(mayOperate, setDeleted)}
+        keyOf={({ id }) => id}
+        attributes={({ id }) => ({ "data-annotation": id })}
+        empty={
+          <EmptyState
+            title="No user annotations yet"
+            command={rolldeckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
+            needs={{ scope: "user", run }}
+          >
+            Click a point of a chart and enter a short text to annotate it. Changes of the run’s state, settings and epoch appear as dotted
+            lines.
+          </EmptyState>
+        }
       />
-      {error && <ErrorState title="Annotations unavailable" error={error} />}
-      {!data && !error && <Skeletons heights={[120]} />}
-      {data && rows.length === 0 && (
-        <EmptyState
-          title="No user annotations yet"
-          command={rolldeckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)}
-          needs={{ scope: "user", run }}
-        >
-          Click a point of a chart and enter a short text to annotate it. Changes of the run’s state, settings and epoch appear
-          automatically as dotted lines.
-        </EmptyState>
-      )}
-      <ul className={classes.marks}>
-        {rows.map((row) => (
-          <li key={row.id} data-annotation={row.id}>
-            <span className="anywhere">
-              {visible(row.text)}
-              <span className="faint small">
-                {" "}
-                {visible(row.created_by)} · <Moment at={row.at} />
-                {row.step !== null && `, train step ${number(row.step)}`} · <Age at={row.created_at} suffix=" ago" />
-              </span>
-            </span>
-            {(row.is_own || mayOperate) && (
-              <ActionIcon
-                variant="subtle"
-                color="gray"
-                size="sm"
-                aria-label={`Remove “${visible(row.text)}”`}
-                onClick={() => setDeleted(row)}
-              >
-                <X size={14} aria-hidden="true" />
-              </ActionIcon>
-            )}
-          </li>
-        ))}
-      </ul>
       {deleted && <Delete run={run} row={deleted} onClose={() => setDeleted(null)} />}
     </SideSheet>
   );

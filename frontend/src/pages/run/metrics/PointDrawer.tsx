@@ -1,15 +1,16 @@
 /** The context of a point of a chart. */
 
-import { Button, TextInput } from "@mantine/core";
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { Badge, Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, body } from "@/api/client";
+import { api, ask } from "@/api/client";
 import type { components } from "@/api/schema";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { MetricAxis, RunDetail } from "@/api/types";
+import { DataTable } from "@/components/DataTable";
 import { SideSheet } from "@/components/Dialog";
-import factsCss from "@/components/facts.module.css";
+import { Facts } from "@/components/Facts";
 import { Age, Moment } from "@/components/inline";
 import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
 import { clock, elapsed, number, policyStep, versionName, visible } from "@/format";
@@ -19,12 +20,11 @@ import { trainerCommand } from "@/runs/words";
 import { SampleTitle } from "@/samples/SampleTable";
 import { MOST_OF_BATCHES, worstQuery } from "@/samples/samples";
 import type { Picked } from "@/wall/view";
-import classes from "./metrics.module.css";
 
-export type PointDetails = components["schemas"]["MetricContext"];
-export type PointBatch = components["schemas"]["ContextBatch"];
+type PointDetails = components["schemas"]["MetricContext"];
+type PointBatch = components["schemas"]["ContextBatch"];
 
-export type PointRange = { name: string; axis: MetricAxis; from: number; to: number };
+type PointRange = { name: string; axis: MetricAxis; from: number; to: number };
 /** Times have microsecond resolution; floating-point seconds lose the last digit. */
 const ROUNDED_SECONDS = 1e-6;
 
@@ -32,15 +32,13 @@ export function pointDetailsQuery(run: string, { name, axis, from, to }: PointRa
   const isElapsed = axis === "elapsed";
   const slack = isElapsed || axis === "time" ? ROUNDED_SECONDS : 0;
   const query = { name, x: axis, from: Math.max(isElapsed ? -Infinity : 0, from - slack), to: to + slack };
-  return queryOptions({
-    queryKey: ["metric-point", run, query],
-    queryFn: (): Promise<PointDetails> => body(api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } })),
+  return ask(["metric-point", run, query], () => api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } }), {
     retry: false,
   });
 }
 
 /** Annotate a point with a short text that all charts of the run show. */
-export function AnnotatePoint({ run, details }: { run: string; details: PointDetails }) {
+function AnnotatePoint({ run, details }: { run: string; details: PointDetails }) {
   const [text, setText] = useState("");
   const annotate = useAnnotate(run);
   const mayOperate = useMayOperate();
@@ -50,33 +48,24 @@ export function AnnotatePoint({ run, details }: { run: string; details: PointDet
   };
   return (
     <form
-      className={classes.write}
       onSubmit={(event) => {
         event.preventDefault();
         if (text.trim()) send();
       }}
     >
-      <TextInput
-        size="xs"
-        label="Annotation"
-        description="Shown at this point on every chart of the run."
-        placeholder="halved the learning rate"
-        maxLength={200}
-        disabled={!mayOperate}
-        value={text}
-        onChange={(event) => setText(event.currentTarget.value)}
-      />
-      <Button
-        className="beside-box"
-        type="submit"
-        size="xs"
-        variant="default"
-        disabled={!mayOperate || !text.trim()}
-        loading={annotate.isPending}
-        title={mayOperate ? undefined : TAKES_OPERATOR}
-      >
-        Add annotation
-      </Button>
+      <Group align="end" gap="xs" my="md">
+        <TextInput
+          {...{ flex: 1, size: "xs", label: "Annotation", maxLength: 200, disabled: !mayOperate, value: text }}
+          placeholder="halved the learning rate"
+          onChange={(event) => setText(event.currentTarget.value)}
+        />
+        <Button
+          {...{ type: "submit", size: "xs", variant: "default", disabled: !mayOperate || !text.trim(), loading: annotate.isPending }}
+          title={mayOperate ? undefined : TAKES_OPERATOR}
+        >
+          Add annotation
+        </Button>
+      </Group>
       {annotate.error && <ErrorState title="Annotation not added" error={annotate.error} />}
     </form>
   );
@@ -94,28 +83,42 @@ function titleOf({ metric, from, to }: Picked, axis: MetricAxis, unit: string): 
   return `${visible(metric)} at ${axis === "time" ? "" : `${unit} `}${where}`;
 }
 
-function When({ details }: { details: PointDetails }) {
+/** When the samples of the point arrived, and the weights then. */
+function PointFacts({ run, details }: { run: string; details: PointDetails }) {
   const { began_at, ended_at, version } = details;
-  return (
+  const received = (
     <>
-      <dt>Received</dt>
-      <dd>
-        <Moment at={began_at} />
-        {began_at !== ended_at && (
-          <>
-            {" "}
-            to <Moment at={ended_at} />
-          </>
-        )}
-        , <Age at={ended_at} suffix=" ago" />
-      </dd>
-      {!version && (
+      {began_at !== ended_at && (
         <>
-          <dt>Weights</dt>
-          <dd>none published yet</dd>
+          <Moment at={began_at} /> to{" "}
         </>
       )}
+      <Moment at={ended_at} />, <Age at={ended_at} suffix=" ago" />
     </>
+  );
+  const weights = version ? (
+    <>
+      <Link to="/runs/$name/weights" params={{ name: run }} search={{ version: version.id }}>
+        version {versionName(version.epoch, version.step)}
+      </Link>
+      , published <Moment at={version.published_at} />
+    </>
+  ) : (
+    "none published yet"
+  );
+  const related = (
+    <Link to="/runs/$name/logs" params={{ name: run }} search={{ at: Date.parse(ended_at) / 1000 }}>
+      Events and logs at this time
+    </Link>
+  );
+  return (
+    <Facts
+      facts={[
+        ["Received", received],
+        ["Weights", weights],
+        ["Related", related],
+      ]}
+    />
   );
 }
 
@@ -133,30 +136,23 @@ function Worst({ run, batches }: { run: RunDetail; batches: PointBatch[] }) {
     <>
       <h3>{isGroups ? "Lowest scores" : "Lowest returns"}</h3>
       {!isGroups && data.length >= MOST_OF_BATCHES && <p className="faint small">Of the newest {MOST_OF_BATCHES} fragments.</p>}
-      <table className="table" aria-label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}>
-        <thead>
-          <tr>
-            <th scope="col">{isGroups ? "Prompt → answer" : "Slot · fragment"}</th>
-            <th scope="col" className="num">
-              {isGroups ? "Score" : "Return"}
-            </th>
-            <th scope="col" className="num">
-              Weights
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {data.slice(0, WORST_SHOWN).map((sample) => (
-            <tr key={sample.id}>
-              <td className={classes.texts}>
+      <DataTable
+        label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}
+        rows={data.slice(0, WORST_SHOWN)}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            label: isGroups ? "Prompt → answer" : "Slot · fragment",
+            cell: (sample) => (
+              <Text component="div" fz="md" truncate maw="16rem">
                 <SampleTitle sample={sample} list={list} />
-              </td>
-              <td className="num">{number(sample.score)}</td>
-              <td className="num">{policyStep(sample.policy_step)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+              </Text>
+            ),
+          },
+          { label: isGroups ? "Score" : "Return", isNumber: true, cell: ({ score }) => number(score) },
+          { label: "Weights", isNumber: true, cell: ({ policy_step }) => policyStep(policy_step) },
+        ]}
+      />
       <p className="small">
         <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ ...list, kind: isGroups ? undefined : "fragment" }}>
           View all in Samples
@@ -200,25 +196,21 @@ function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
           {handed_out > batches.length ? `; the newest ${batches.length} are shown` : ""}. Zoom in for single batches.
         </p>
       )}
-      <ul className={classes.batches}>
+      <Stack gap="xs">
         {batches.map((batch) => (
-          <li key={batch.id}>
-            <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }} className={classes.batch}>
+          <Group key={batch.id} gap="0.15rem 0.5rem">
+            <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }}>
               batch {number(batch.ordinal)}
             </Link>
             <BatchChip batch={batch} />
-            {batch.with_trainer && (
-              <span className="tag" title="Held by a trainer in the time range of this point">
-                active
-              </span>
-            )}
+            {batch.with_trainer && <Badge title="Held by a trainer in the time range of this point">active</Badge>}
             <span className="faint small">
               leased <Moment at={batch.leased_at} />
               {batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {versionName(batch.epoch, batch.policy_step)}
             </span>
-          </li>
+          </Group>
         ))}
-      </ul>
+      </Stack>
       <Worst run={run} batches={batches} />
     </>
   );
@@ -233,26 +225,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
       {!data && !error && <Skeletons heights={[70, 120, 220]} />}
       {data && (
         <>
-          <dl className={factsCss.facts}>
-            <When details={data} />
-            {data.version && (
-              <>
-                <dt>Weights</dt>
-                <dd>
-                  <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: data.version.id }}>
-                    version {versionName(data.version.epoch, data.version.step)}
-                  </Link>
-                  , published <Moment at={data.version.published_at} />
-                </dd>
-              </>
-            )}
-            <dt>Related</dt>
-            <dd>
-              <Link to="/runs/$name/logs" params={{ name: run.name }} search={{ at: Date.parse(data.ended_at) / 1000 }}>
-                Events and logs at this time
-              </Link>
-            </dd>
-          </dl>
+          <PointFacts run={run.name} details={data} />
           <AnnotatePoint run={run.name} details={data} />
           <Batches run={run} details={data} />
         </>

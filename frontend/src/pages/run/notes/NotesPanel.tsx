@@ -1,8 +1,7 @@
 import { Alert, Box, Button, Group, Textarea } from "@mantine/core";
 import { useSessionStorage } from "@mantine/hooks";
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef } from "react";
-import { api, body } from "@/api/client";
+import { api, at, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
@@ -10,18 +9,20 @@ import { Age } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
 import { ErrorState, Panel } from "@/components/panels";
 import { visible } from "@/format";
+import { useChangeFeed } from "@/live/live";
 
 type Notes = components["schemas"]["Notes"];
 /** A text and the revision that it is based on. */
 type Draft = { text: string; revision: number };
 
 const Markdown = onDemand(() => import("@/components/Markdown"), "default");
+const EVERY_MS = 2_000;
 const LETTERS_AT_MOST = 20_000;
 
 const notesQuery = (run: string) =>
   queryOptions({
     queryKey: ["notes", run],
-    queryFn: (): Promise<Notes> => body(api.GET("/api/v1/runs/{run}/notes", { params: { path: { run } } })),
+    queryFn: (): Promise<Notes> => body(api.GET("/api/v1/runs/{run}/notes", at(run))),
     staleTime: 5_000,
   });
 
@@ -35,7 +36,7 @@ function Editor({ run, notes, draft, onDraft, onClose }: EditorProps) {
   const { queryKey } = notesQuery(run);
   const write = useMutation({
     mutationFn: (written: Draft): Promise<Notes> =>
-      body(api.PUT("/api/v1/runs/{run}/notes", { params: { path: { run } }, body: { ...written, reason: "" } })),
+      body(api.PUT("/api/v1/runs/{run}/notes", { ...at(run), body: { ...written, reason: "" } })),
     onSuccess: (saved) => {
       queries.setQueryData(queryKey, saved);
       onClose();
@@ -86,18 +87,12 @@ function Editor({ run, notes, draft, onDraft, onClose }: EditorProps) {
 /** Notes of a run, with an editor whose text stays in this tab until it is saved or discarded. */
 export default function NotesPanel({ run, events }: { run: string; events: RunEvent[] }) {
   const mayOperate = useMayOperate();
-  const queries = useQueryClient();
+  // An event reports an edit.
+  useChangeFeed(events.findLast(({ kind }) => kind === "notes_edited")?.id ?? 0, EVERY_MS, notesQuery(run).queryKey);
   const { data: notes, error } = useQuery(notesQuery(run));
   const [draft, setDraft, discard] = useSessionStorage<Draft | null>({
     ...{ key: `rolldeck-notes:${run}`, defaultValue: null, getInitialValueInEffect: false },
   });
-  // An event reports an edit.
-  const edited = events.findLast(({ kind }) => kind === "notes_edited")?.id ?? 0;
-  const seen = useRef(edited);
-  useEffect(() => {
-    if (edited !== seen.current) void queries.invalidateQueries({ queryKey: notesQuery(run).queryKey });
-    seen.current = edited;
-  }, [queries, run, edited]);
   if (error && !notes) return <ErrorState title="Notes unavailable" error={error} />;
   if (!notes) return null;
   const isWriting = draft !== null && mayOperate;

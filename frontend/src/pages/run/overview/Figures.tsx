@@ -1,3 +1,4 @@
+import { Box, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { BUILTIN_RETURN } from "@/api/metrics";
@@ -21,12 +22,12 @@ type FigureProps = {
 
 function Figure({ name, label, value, unit, raw, chart }: FigureProps) {
   return (
-    <div className="figure-box">
-      <dt>{label}</dt>
-      <dd data-figure={name} data-value={raw ?? ""} data-quantity={chart}>
-        <span className="figure">{value}</span> {unit && <span className="figure-unit">{unit}</span>}
-      </dd>
-    </div>
+    <Group gap={6} align="baseline" wrap="nowrap">
+      <dt className="tiny faint">{label}</dt>
+      <Box component="dd" m={0} data-figure={name} data-value={raw ?? ""} data-quantity={chart}>
+        <b>{value}</b> {unit && <span className="tiny faint">{unit}</span>}
+      </Box>
+    </Group>
   );
 }
 
@@ -55,7 +56,7 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
   const { work } = wordsOf(run.kind);
   const waiting = queuedFigure(run, queue, ledger);
   return (
-    <dl className="figures">
+    <Group component="dl" gap="0.15rem 1.5rem" m={0} mb="xs">
       {run.kind === "outside" ? (
         <Score run={run} />
       ) : (
@@ -66,6 +67,6 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
       {run.kind !== "outside" && <Figure name="env-steps" label={work} value={count(steps)} raw={steps} />}
       {run.kind !== "outside" && <Figure name="speed" label={`${work} per second`} value={count(speed)} raw={speed} chart="throughput" />}
       <Figure name="queued" label="Queued" value={count(waiting.value)} unit={waiting.unit} raw={waiting.value} chart="queue" />
-    </dl>
+    </Group>
   );
 }

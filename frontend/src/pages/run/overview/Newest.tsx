@@ -28,7 +28,6 @@ export default function Newest({ run }: { run: RunDetail }) {
           View all
         </Button>
       }
-      className="span-12"
     >
       <Rows newest={newest} />
     </Panel>

@@ -1,9 +1,10 @@
-import { NativeSelect } from "@mantine/core";
+import { Box, Group, NativeSelect } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import { mayMeasure, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { onDemand } from "@/components/onDemand";
+import { PANEL_GRID } from "@/components/panels";
 import { DiagnosisLine } from "@/diagnosis/Diagnosis";
 import { live } from "@/live/live";
 import { useMarks } from "@/pages/run/marks";
@@ -15,8 +16,6 @@ import { namesOfPresets, PRESET_POINTS, presetsOf } from "@/wall/presets";
 import { amountOf, useWallView } from "@/wall/useWallView";
 import { pickedOf, RANGES, type Range, UNPICKED, UNZOOMED, type View } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
-import wallCss from "@/wall/wall.module.css";
-import classes from "./overview.module.css";
 
 const route = getRouteApi("/shell/runs/$name/");
 
@@ -71,10 +70,12 @@ export function OverviewCharts() {
   const picked = pickedOf(search);
   return (
     <section aria-label="Charts">
-      <div className={classes.bar}>
+      <Group gap="0.5rem 1rem" pb="xs">
         {/* Runs that have not started or have ended have no bottleneck. */}
-        {UNDER_WAY.has(run.status) && <DiagnosisLine run={run.name} diagnosis={diagnosis} className={classes.diagnosis} />}
-        <div className={`${wallCss.controls} ${classes.controls}`}>
+        <Box flex="1 1 24rem" miw={0}>
+          {UNDER_WAY.has(run.status) && <DiagnosisLine run={run.name} diagnosis={diagnosis} />}
+        </Box>
+        <Group gap="xs">
           <AxisControls {...{ view: search, axis, usual: "time", axes: AXES, change, title: HINT }} amount={amountOf([run.kind]).title}>
             {axis === "time" && !isZoomed && (
               <NativeSelect
@@ -86,9 +87,9 @@ export function OverviewCharts() {
               />
             )}
           </AxisControls>
-        </div>
-      </div>
-      <Wall panels={presetsOf(run.kind)} view={view} together={namesOfPresets} className="charts" current={current} />
+        </Group>
+      </Group>
+      <Wall panels={presetsOf(run.kind)} view={view} together={namesOfPresets} className={PANEL_GRID} current={current} />
       {picked && <PointDrawer run={run} point={picked} axis={axis} unit={view.xLabel} onClose={() => change(UNPICKED)} />}
     </section>
   );

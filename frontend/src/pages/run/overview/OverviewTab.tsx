@@ -1,3 +1,4 @@
+import { Box, Group, Paper, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery } from "@/api/alerts";
@@ -14,35 +15,38 @@ import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
 import { StartCard } from "@/pages/run/overview/StartCard";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
-import classes from "./overview.module.css";
 
 const NotesPanel = onDemand(() => import("@/pages/run/notes/NotesPanel"), "default");
 const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
+
+const EVENTS_SHOWN = 60;
 
 /** Open alerts of the run; nothing if there are none. */
 function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   if (rows.length === 0) return null;
   return (
-    <section className={`panel span-12 ${classes.alerts}`} aria-label="Alerts of this run">
-      <ul>
+    <Paper component="section" px="md" py="xs" mb="sm" aria-label="Alerts of this run">
+      <Stack gap="xs">
         {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
-          <li key={alert.id} data-alert-id={alert.id}>
+          <Group key={alert.id} data-alert-id={alert.id} gap="0.25rem 0.85rem" align="baseline">
             <AlertChip alert={alert} />
-            <Link to="/alerts" search={{ alert: alert.id }} className="anywhere">
-              {visible(alert.message)}
-            </Link>
+            <Box flex="1 1 14rem" className="anywhere">
+              <Link to="/alerts" search={{ alert: alert.id }}>
+                {visible(alert.message)}
+              </Link>
+            </Box>
             <span className="soft small nowrap">
               <Age at={alert.first_seen_at} suffix=" ago" />
             </span>
-          </li>
+          </Group>
         ))}
-      </ul>
-      {rows.length > RUN_ALERTS_SHOWN && (
-        <Link to="/alerts" search={{ run: run.name }} className="small">
-          All alerts of this run
-        </Link>
-      )}
-    </section>
+        {rows.length > RUN_ALERTS_SHOWN && (
+          <Link to="/alerts" search={{ run: run.name }} className="small">
+            All alerts of this run
+          </Link>
+        )}
+      </Stack>
+    </Paper>
   );
 }
 
@@ -56,17 +60,18 @@ export function OverviewTab() {
     <Guarded>
       <StartCard />
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
-      <Panels className={classes.first}>
+      <Panels>
         <RunAlerts run={run} rows={(alerts.data ?? []).filter((alert) => !isLoss(alert))} />
       </Panels>
       <OverviewCharts />
-      <Panels className={classes.rest}>
+      <Panels style={{ marginTop: "1rem" }}>
         <Ledger run={run} ledger={ledger} />
-        <div className={`span-12 ${classes.notes}`}>
+        {/* Same height as without a note. */}
+        <Box mih="5.6rem">
           <NotesPanel run={run.name} events={events} />
-        </div>
+        </Box>
         <Newest run={run} />
-        <Events events={events} />
+        <Events events={events.slice(-EVENTS_SHOWN).reverse()} />
       </Panels>
     </Guarded>
   );

@@ -1,22 +1,24 @@
-import { Button } from "@mantine/core";
+import { Box, Button, List, Text } from "@mantine/core";
 import { useLayoutEffect, useRef, useState } from "react";
 import { Panel, TokenCommand } from "@/components/panels";
 import { visible } from "@/format";
 import { nextSteps, type StartStep, startSteps } from "@/pages/run/overview/startSteps";
 import { useRun } from "@/pages/run/RunContext";
-import styles from "./overview.module.css";
 
 function Step({ step, isNext }: { step: StartStep; isNext: boolean }) {
   return (
-    <li className={styles.step} data-done={step.isDone} aria-current={isNext ? "step" : undefined}>
-      <span className={styles.mark} role="img" aria-label={step.isDone ? "Done" : "Open"}>
-        {step.isDone ? "✓" : "○"}
-      </span>
-      <div className={styles.body}>
-        <b>{visible(step.title)}</b> <span className="soft small">{visible(step.note)}</span>
-        {isNext && step.command && <TokenCommand command={step.command} needs={step.needs} />}
-      </div>
-    </li>
+    <List.Item
+      aria-current={isNext ? "step" : undefined}
+      c={step.isDone ? "var(--ink-soft)" : undefined}
+      icon={
+        <Text span c={step.isDone ? "var(--good)" : undefined} role="img" aria-label={step.isDone ? "Done" : "Open"}>
+          {step.isDone ? "✓" : "○"}
+        </Text>
+      }
+    >
+      <b>{visible(step.title)}</b> <span className="soft small">{visible(step.note)}</span>
+      {isNext && step.command && <TokenCommand command={step.command} needs={step.needs} />}
+    </List.Item>
   );
 }
 
@@ -41,28 +43,29 @@ export function StartCard() {
   const isOver = steps.length === 0;
   const note = isOver ? undefined : `${steps.filter((step) => step.isDone).length} of ${steps.length} steps done`;
   return (
-    <Panel
-      title={isOver ? "Training" : "Start training"}
-      note={note}
-      className={styles.card}
-      aside={
-        isOver && (
-          <Button size="compact-xs" variant="default" onClick={() => setKept(false)}>
-            Hide
-          </Button>
-        )
-      }
-    >
-      <div ref={content} style={{ minHeight: height || undefined }}>
-        {isOver && (
-          <p className="soft">{run.served_steps > 0 ? "The first batch was served to the trainer." : `The run is ${run.status}.`}</p>
-        )}
-        <ol className={styles.steps}>
-          {steps.map((step) => (
-            <Step key={step.title} step={step} isNext={next.includes(step)} />
-          ))}
-        </ol>
-      </div>
-    </Panel>
+    <Box mb="md">
+      <Panel
+        title={isOver ? "Training" : "Start training"}
+        note={note}
+        aside={
+          isOver && (
+            <Button size="compact-xs" variant="default" onClick={() => setKept(false)}>
+              Hide
+            </Button>
+          )
+        }
+      >
+        <div ref={content} style={{ minHeight: height || undefined }}>
+          {isOver && (
+            <p className="soft">{run.served_steps > 0 ? "The first batch was served to the trainer." : `The run is ${run.status}.`}</p>
+          )}
+          <List type="ordered" spacing="xs">
+            {steps.map((step) => (
+              <Step key={step.title} step={step} isNext={next.includes(step)} />
+            ))}
+          </List>
+        </div>
+      </Panel>
+    </Box>
   );
 }

@@ -2,6 +2,7 @@
 
 import type { FleetPart, LedgerPart, RunDetail } from "@/api/types";
 import type { Needs } from "@/components/panels";
+import { counted, inUnit } from "@/format";
 import { environmentCommand, serveCommand, trainerCommand } from "@/runs/words";
 
 export type StartStep = {
@@ -36,7 +37,7 @@ function fleetSteps({ run, fleet }: Progress, origin: string): StartStep[] {
     {
       title: "Fleet",
       isDone: running > 0 || hasWeights,
-      note: `${running} of ${run.num_workers ?? 0} workers run`,
+      note: `${running} of ${counted(run.num_workers ?? 0, "worker")} running`,
     },
     ...(inference
       ? [
@@ -93,7 +94,7 @@ function firstBatch(run: RunDetail): StartStep {
   return {
     title: "First batch",
     isDone: run.served_steps > 0,
-    note: `A batch has ${run.batch_size ?? "an unknown number of"} ${unit(run)}.`,
+    note: run.batch_size ? `A batch has ${inUnit(run.batch_size, unit(run))}.` : "",
   };
 }
 

@@ -10,8 +10,8 @@ import { Facts } from "@/components/Facts";
 import { Age, AppLink, useNow } from "@/components/inline";
 import { Copy, ErrorState, Skeletons } from "@/components/panels";
 import { bytes, counted, duration, number, percent, policyStep, visible } from "@/format";
-import { BatchChip, Composition, Staleness } from "@/pages/run/queue/BatchTable";
-import { latencySeconds, mayDecide, type Names, stalenessBars } from "@/pages/run/queue/batches";
+import { BatchChip, Composition } from "@/pages/run/queue/BatchTable";
+import { latencySeconds, mayDecide, type Names } from "@/pages/run/queue/batches";
 import css from "./queue.module.css";
 
 function Lease({ batch }: { batch: BatchRow }) {
@@ -43,45 +43,31 @@ function Lease({ batch }: { batch: BatchRow }) {
         ["Policy", `version ${policyStep(batch.policy_step)} in epoch ${batch.epoch}`],
         [
           "Size",
-          `${number(batch.items)} items, ${number(batch.sequences)} sequences, ${bytes(batch.size_bytes)}${batch.padding === null ? "" : `, ${percent(batch.padding)} padding`}`,
-        ],
-        [
-          "Staleness",
-          <span key="staleness">
-            <Staleness staleness={batch.staleness} /> {behindText(batch.staleness)}
-          </span>,
+          `${counted(batch.items, "item")}, ${counted(batch.sequences, "sequence")}, ${bytes(batch.size_bytes)}${batch.padding === null ? "" : `, ${percent(batch.padding)} padding`}`,
         ],
       ]}
     />
   );
 }
 
-/** `8 versions behind`, or the share of each. */
-function behindText(staleness: BatchRow["staleness"]): string {
-  const bars = stalenessBars(staleness);
-  const only = bars.length === 1 ? bars[0] : undefined;
-  if (only) return `${counted(only.versions, "version")} behind`;
-  return bars.map(({ versions, part }) => `${number(versions)} behind ${percent(part)}`).join(", ");
-}
-
 type Item = BatchItems["results"][number];
 
 const columnsOf = (run: RunDetail, isGroups: boolean): (Column<Item> | false)[] => [
   {
-    ...{ label: isGroups ? "Group" : "Fragment", className: "num", value: ({ id }) => id },
+    ...{ label: isGroups ? "Group" : "Fragment", isNumber: true, value: ({ id }) => id },
     cell: ({ id }) => (
-      <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${id}`} className="strong">
+      <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${id}`} data-strong>
         {id}
       </AppLink>
     ),
   },
   { label: "Environment", className: "anywhere", value: ({ environment }) => environment },
-  { label: isGroups ? "Sequences" : "Steps", className: "num", value: ({ sequences, steps }) => (isGroups ? sequences : steps) },
-  isGroups && { label: "Tokens", className: "num", value: ({ tokens }) => tokens },
-  isGroups && { label: "Score", className: "num", value: (item) => item.score_mean },
-  { label: "Versions behind", className: "num", value: ({ staleness }) => staleness },
+  { label: isGroups ? "Sequences" : "Steps", isNumber: true, value: ({ sequences, steps }) => (isGroups ? sequences : steps) },
+  isGroups && { label: "Tokens", isNumber: true, value: ({ tokens }) => tokens },
+  isGroups && { label: "Score", isNumber: true, value: (item) => item.score_mean },
+  { label: "Versions behind", isNumber: true, value: ({ staleness }) => staleness },
   {
-    ...{ label: "Received", className: "num", value: ({ received_at }) => received_at },
+    ...{ label: "Received", isNumber: true, value: ({ received_at }) => received_at },
     cell: ({ received_at }) => <Age at={received_at} suffix=" ago" />,
   },
 ];

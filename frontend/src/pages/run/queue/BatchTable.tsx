@@ -5,20 +5,15 @@ import { type BatchState, batchesQuery } from "@/api/queue";
 import type { BatchRow, RunDetail } from "@/api/types";
 import { Chip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { Age, Hint, useNow } from "@/components/inline";
+import { Age, AppLink, Hint, useNow } from "@/components/inline";
 import { EmptyState, Panel } from "@/components/panels";
 import { count, duration, number, percent, visible } from "@/format";
-import { compositionText, latencySeconds, lookOf, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
-import { trainerCommand } from "@/runs/words";
+import { NoDataYet } from "@/pages/run/NoDataYet";
+import { compositionText, LOOKS, latencySeconds, lookOf, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
 import css from "./queue.module.css";
 
-const STATES: { value: BatchState; label: string }[] = [
-  { value: "leased", label: "Leased" },
-  { value: "returned", label: "Expired" },
-  { value: "quarantined", label: "Quarantined" },
-  { value: "confirmed", label: "Acknowledged" },
-  { value: "dropped", label: "Released" },
-];
+/** The filter by state: `Leased`, `Expired` … */
+const STATES = Object.entries(LOOKS).map(([value, { words }]) => ({ value, label: words.replace(/^./, (letter) => letter.toUpperCase()) }));
 
 export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_expires_at"> }) {
   const { tone, sign, words } = lookOf(batch, useNow());
@@ -58,9 +53,9 @@ export function Composition({ label, unit, composition, shares, names }: Composi
   });
   const columns: Column<Share>[] = [
     { label: "Environment", className: "anywhere", value: ({ name }) => name },
-    { label: unit, className: "num", value: ({ items }) => items },
-    { label: "Share", className: "num", value: ({ share }) => share, cell: ({ share }) => percent(share) },
-    { label: "Target share", className: "num soft", value: ({ target }) => target, cell: ({ target }) => percent(target) },
+    { label: unit, isNumber: true, value: ({ items }) => items },
+    { label: "Share", isNumber: true, value: ({ share }) => share, cell: ({ share }) => percent(share) },
+    { label: "Target share", className: "soft", isNumber: true, value: ({ target }) => target, cell: ({ target }) => percent(target) },
   ];
   return <DataTable label={label} rows={rows} columns={columns} keyOf={({ name }) => name} />;
 }
@@ -68,9 +63,9 @@ export function Composition({ label, unit, composition, shares, names }: Composi
 function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined): Column<BatchRow>[] {
   return [
     {
-      ...{ label: "Step", className: "num", value: (batch) => batch.ordinal },
+      ...{ label: "Step", isNumber: true, value: (batch) => batch.ordinal },
       cell: (batch) => (
-        <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} className="strong" data-open>
+        <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} data-open>
           {number(batch.ordinal)}
         </Link>
       ),
@@ -80,34 +75,24 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
       ...{ label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}`, className: `anywhere ${css.composition}` },
       cell: (batch) => visible(compositionText(batch.composition, names)),
     },
-    { label: "Tokens", className: "num", value: ({ tokens }) => tokens, cell: ({ tokens }) => (tokens ? count(tokens) : "–") },
-    { label: "Padding", className: "num", value: ({ padding }) => padding, cell: ({ padding }) => percent(padding) },
+    { label: "Tokens", isNumber: true, value: ({ tokens }) => tokens, cell: ({ tokens }) => (tokens ? count(tokens) : "–") },
+    { label: "Padding", isNumber: true, value: ({ padding }) => padding, cell: ({ padding }) => percent(padding) },
     { label: "Trainer", className: "anywhere", value: ({ trainer }) => trainer },
     {
-      ...{ label: "Leased", className: "num", value: ({ leased_at }) => leased_at },
+      ...{ label: "Leased", isNumber: true, value: ({ leased_at }) => leased_at },
       cell: ({ leased_at }) => <Age at={leased_at} suffix=" ago" />,
     },
-    { label: "Latency", className: "num", value: latencySeconds, cell: (batch) => duration(latencySeconds(batch)) },
+    { label: "Latency", isNumber: true, value: latencySeconds, cell: (batch) => duration(latencySeconds(batch)) },
     { label: "Staleness", cell: ({ staleness }) => <Staleness staleness={staleness} /> },
   ];
 }
 
 function Nothing({ run, isFiltered }: { run: RunDetail; isFiltered: boolean }) {
   const text = "A batch is formed when a trainer requests one and the queue holds enough data.";
-  if (isFiltered) {
-    const all = (
-      <Link to="/runs/$name/queue" params={{ name: run.name }} search={{}}>
-        Batches in all states
-      </Link>
-    );
-    return (
-      <EmptyState title="No batches in this state" action={all}>
-        {text}
-      </EmptyState>
-    );
-  }
+  if (!isFiltered) return <NoDataYet title="No batches leased yet">{text}</NoDataYet>;
+  const all = <AppLink to={`/runs/${encodeURIComponent(run.name)}/queue`}>Batches in all states</AppLink>;
   return (
-    <EmptyState title="No batches leased yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+    <EmptyState title="No batches in this state" action={all}>
       {text}
     </EmptyState>
   );
@@ -122,7 +107,6 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
     <Panel
       title="Batches"
       note="newest first"
-      className="span-12"
       aside={
         <Select
           aria-label="Filter by state"
@@ -143,7 +127,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
         error={batches.error}
         columns={columnsOf(run, names, state)}
         keyOf={({ id }) => id}
-        attributes={({ ordinal }) => ({ className: "opens", "data-row": true, "data-batch": ordinal })}
+        attributes={({ ordinal }) => ({ "data-opens": true, "data-row": true, "data-batch": ordinal })}
         empty={<Nothing run={run} isFiltered={state !== undefined} />}
         pages={batches}
       />

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { itemStatesOf, missing, refusedText, truncatedText } from "./Ledger";
+import { itemStatesOf, missing } from "./Ledger";
 
 const counts = { accepted: 20, queued: 4, waiting: 1, leased: 7, served: 6, quarantined: 0, dropped: { poison: 2 }, balanced: true };
 const named = (expired?: number) => Object.fromEntries(itemStatesOf(counts, expired).map(({ name, count }) => [name, count]));
@@ -9,16 +9,4 @@ it("counts items of expired leases apart from leased ones", () => {
   expect(named(7)).toMatchObject({ leased: 0, expired: 7 });
   expect(Object.values(named(5)).reduce((sum, count) => sum + count, 0)).toBe(counts.accepted);
   expect(missing(counts)).toBe(0);
-});
-
-it("counts truncated groups", () => {
-  expect(truncatedText(0)).toBe("");
-  expect(truncatedText(1)).toBe("1 group truncated to the maximum length");
-  expect(truncatedText(1200)).toBe("1,200 groups truncated to the maximum length");
-});
-
-it("counts refused pushes, and those of workers in fragments", () => {
-  expect(refusedText(0, "fragments")).toBe("");
-  expect(refusedText(1200, "fragments")).toBe("1,200 fragments refused");
-  expect(refusedText(2, "sequences")).toBe("2 pushes refused");
 });

@@ -1,9 +1,9 @@
+import { Group } from "@mantine/core";
 import type { LedgerCounts, LedgerPart, RunDetail } from "@/api/types";
 import { Hint } from "@/components/inline";
-import { Line, striped } from "@/components/Lanes";
+import { Line, Swatch, striped } from "@/components/Lanes";
 import { Panel } from "@/components/panels";
 import { counted, number, visible } from "@/format";
-import runCss from "@/pages/run/run.module.css";
 import { unitOf } from "@/runs/queued";
 
 type ItemState = {
@@ -23,23 +23,19 @@ const ITEM_FILLS: Record<ItemState["name"], string> = {
   dropped: "var(--bad)",
 };
 
-/** The states of accepted items; each item has exactly one. `expired` is the part of `leased` that no trainer holds. */
+/** The states of accepted items; each item has exactly one, and rare ones are listed only with items. */
 export function itemStatesOf(counts: LedgerCounts, expired = 0): ItemState[] {
   const dropped = Object.values(counts.dropped).reduce((sum, n) => sum + n, 0);
-  return [
+  const states: ItemState[] = [
     { name: "served", count: counts.served, meaning: "In acknowledged batches." },
     { name: "leased", count: counts.leased - expired, meaning: "In a batch that a trainer holds." },
-    ...unlessEmpty("expired", expired, "In a batch whose lease has expired: it is leased again first."),
+    { name: "expired", count: expired, meaning: "In a batch whose lease has expired: it is leased again first." },
     { name: "queued", count: counts.queued, meaning: "Ready to be part of a batch." },
     { name: "waiting", count: counts.waiting, meaning: "Waiting until enough groups of this size arrive." },
-    ...unlessEmpty("quarantined", counts.quarantined, "In a batch whose lease expired repeatedly: release or discard it."),
+    { name: "quarantined", count: counts.quarantined, meaning: "In a batch whose lease expired repeatedly: release or discard it." },
     { name: "dropped", count: dropped, meaning: "Not served; each drop has a counted reason." },
   ];
-}
-
-/** Rare states are shown only with items. */
-function unlessEmpty(name: ItemState["name"], count: number, meaning: string): ItemState[] {
-  return count > 0 ? [{ name, count, meaning }] : [];
+  return states.filter(({ name, count }) => count > 0 || (name !== "expired" && name !== "quarantined"));
 }
 
 /** Number of accepted items without a state; any value but zero is a bug in the ledger. */
@@ -47,23 +43,12 @@ export function missing(counts: LedgerCounts): number {
   return counts.accepted - itemStatesOf(counts).reduce((sum, state) => sum + state.count, 0);
 }
 
-/** The number of accepted groups whose sequences were cut at the run's maximum; empty if none. */
-export function truncatedText(groups: number): string {
-  return groups > 0 ? `${counted(groups, "group")} truncated to the maximum length` : "";
-}
-
-/** The number of refused pushes, which are no accepted items; empty if none. Workers are counted in fragments. */
-export function refusedText(refused: number, unit: string): string {
-  if (!(refused > 0)) return "";
-  return `${unit === "fragments" ? counted(refused, "fragment") : counted(refused, "push", "pushes")} refused`;
-}
-
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);
   return states.map(({ name, count, meaning }, i) => (
-    <span key={name} className={runCss.ledgerTerm}>
+    <Group key={name} component="span" gap="0.4rem">
       {i > 0 && <span className="faint">+</span>}
-      <span className={runCss.swatch} style={{ background: ITEM_FILLS[name] }} aria-hidden="true" />
+      <Swatch fill={ITEM_FILLS[name]} />
       <Hint label={meaning}>
         <span tabIndex={0}>
           <span className="soft">{name}</span>{" "}
@@ -77,7 +62,7 @@ function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<strin
           ({reasons.map(([reason, n]) => `${visible(reason).replaceAll("_", " ")} ${number(n)}`).join(", ")})
         </span>
       )}
-    </span>
+    </Group>
   ));
 }
 
@@ -93,26 +78,25 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
       title={`Ledger, in ${unit}`}
       note={`outcome of every accepted ${unit.slice(0, -1)}`}
       aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
-      className="span-12"
     >
       <Line segments={states.map(({ name, count }) => ({ key: name, width: count / (counts.accepted || 1), fill: ITEM_FILLS[name] }))} />
-      <div className={runCss.ledgerTerms}>
-        <span className={runCss.ledgerTerm}>
-          <span className="soft">accepted</span> <b data-ledger="accepted">{number(counts.accepted)}</b>
-          <span className="faint">=</span>
+      <Group gap="0.25rem 1.4rem" mt="sm">
+        <span>
+          <span className="soft">accepted</span> <b data-ledger="accepted">{number(counts.accepted)}</b> <span className="faint">=</span>
         </span>
         <Terms states={states} dropped={counts.dropped} />
-        {truncatedText(ledger.truncated) && (
-          <span className={`${runCss.ledgerTerm} soft`} data-ledger="truncated">
-            {truncatedText(ledger.truncated)}
+        {ledger.truncated > 0 && (
+          <span className="soft" data-ledger="truncated">
+            {counted(ledger.truncated, "group")} truncated to the maximum length
           </span>
         )}
-        {refusedText(ledger.refused, unit) && (
-          <span className={`${runCss.ledgerTerm} bad`} data-ledger="refused">
-            {refusedText(ledger.refused, unit)}
+        {ledger.refused > 0 && (
+          <span className="bad" data-ledger="refused">
+            {/* Workers are counted in fragments. */}
+            {counted(ledger.refused, unit === "fragments" ? "fragment" : "push")} refused
           </span>
         )}
-      </div>
+      </Group>
     </Panel>
   );
 }

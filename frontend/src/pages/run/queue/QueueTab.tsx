@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, Group, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -9,53 +9,51 @@ import { Chip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { Facts } from "@/components/Facts";
 import { Age } from "@/components/inline";
-import { Line } from "@/components/Lanes";
+import { Line, Swatch } from "@/components/Lanes";
 import { onDemand } from "@/components/onDemand";
 import { ErrorState, Panel, Panels, Skeletons } from "@/components/panels";
-import { duration, number, percent, visible } from "@/format";
+import { counted, duration, inUnit, number, percent, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/live";
 import { BatchTable, Composition } from "@/pages/run/queue/BatchTable";
-import { incompleteText, type Names, namesOf } from "@/pages/run/queue/batches";
+import { type Names, namesOf } from "@/pages/run/queue/batches";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
 import { RunWall } from "@/pages/run/RunWall";
-import runCss from "@/pages/run/run.module.css";
 import { unitOf } from "@/runs/queued";
 import { isOver } from "@/theme/chips";
 import { presetsNamed } from "@/wall/presets";
-import css from "./queue.module.css";
 
 const BatchDrawer = onDemand(() => import("@/pages/run/queue/BatchDrawer"), "default");
 const LimitsDialog = onDemand(() => import("@/pages/run/queue/LimitsDialog"), "LimitsDialog");
 
 const RULES = {
-  tolerance: { name: "Queue length", asks: "Producers pause above the limit and resume at the lower mark." },
-  staleness: { name: "Data staleness", asks: "Further data would exceed the limit before it is trained on." },
+  tolerance: ["Queue length", "Producers pause above the limit and resume at the lower mark."],
+  staleness: ["Data staleness", "Further data would exceed the limit before it is trained on."],
 } as const;
 
-function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
-  const { name, asks } = RULES[gate.rule];
-  const filled = gate.limit > 0 ? Math.min(1, gate.amount / gate.limit) : 0;
+function Gate({ gate: { rule, limit, amount, closed, condition } }: { gate: QueueAnswer["gates"][number] }) {
+  const [name, asks] = RULES[rule];
   return (
-    <li data-gate={gate.rule} data-closed={gate.closed}>
-      <Chip tone={gate.closed ? "held" : "good"} sign={gate.closed ? "▲" : "✓"}>
-        {gate.closed ? "pauses" : "open"}
-      </Chip>{" "}
-      <b>{name}</b> <span className="faint small">{asks}</span>
+    <Stack gap={4} mb="sm" data-gate={rule} data-closed={closed}>
+      <Group gap="xs" title={asks}>
+        <Chip tone={closed ? "held" : "good"} sign={closed ? "▲" : "✓"}>
+          {closed ? "pauses" : "open"}
+        </Chip>
+        <b>{name}</b> <code className="small anywhere">{condition}</code>
+      </Group>
       <Line
-        words={`${name}: ${gate.condition}`}
-        segments={[{ key: gate.rule, width: filled, fill: gate.closed ? "var(--held)" : "var(--good)" }]}
+        words={`${name}: ${condition}`}
+        segments={[{ key: rule, width: limit > 0 ? Math.min(1, amount / limit) : 0, fill: closed ? "var(--held)" : "var(--good)" }]}
       />
-      <code className="small anywhere">{gate.condition}</code>
-    </li>
+    </Stack>
   );
 }
 
-/** The backpressure conditions with their values, who set the limits, and when producers resume. */
+/** The backpressure conditions with their values, and when producers resume. */
 function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
   const mayOperate = useMayOperate();
   const [isChanging, setChanging] = useState(false);
-  const { paused, gates, since, set_by, resumes_in_seconds, trained_per_second, unit } = queue;
+  const { paused, gates, since, resumes_in_seconds, trained_per_second, unit } = queue;
   const change = mayOperate && !isOver(run.status) && (
     <Button
       size="compact-sm"
@@ -71,36 +69,23 @@ function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
       title={paused ? "Producers paused" : "Backpressure"}
       note={paused ? "conditions that hold producers back" : "producers are running"}
       aside={change}
-      className="span-6"
+      columns={6}
     >
       {gates.length === 0 ? (
         <p className="soft">The trainer sets the batch size when it registers; until then producers never pause.</p>
       ) : (
-        <ul className={css.gates}>
-          {gates.map((gate) => (
-            <GateRow key={gate.rule} gate={gate} />
-          ))}
-        </ul>
+        gates.map((gate) => <Gate key={gate.rule} gate={gate} />)
       )}
       <Facts
         facts={[
           since !== null && ["Since", <Age key="since" at={since} suffix=" ago" />],
-          ["Throughput", trained_per_second === null ? "no batch in 2 min" : `${number(trained_per_second)} ${unit} per second`],
+          ["Throughput", trained_per_second === null ? "no batch in 2 min" : `${inUnit(trained_per_second, unit)} per second`],
           paused && [
             "Resumes",
             <span key="resumes" data-resumes>
               {resumes_in_seconds === null
                 ? "when a trainer leases batches again"
                 : `in about ${duration(resumes_in_seconds)} at this rate`}
-            </span>,
-          ],
-          set_by && [
-            "Limit set by",
-            <span key="set-by">
-              {visible(set_by.actor)}
-              {set_by.is_initial ? " when the run was created, " : ", "}
-              <Age at={set_by.at} suffix=" ago" />
-              {set_by.reason && <span className="soft"> “{visible(set_by.reason)}”</span>}
             </span>,
           ],
         ]}
@@ -118,19 +103,19 @@ const queuedColumns = (unit: string): Column<Queued>[] => [
     ...{ label: "Environment", className: "anywhere", value: ({ name }) => name },
     cell: ({ name, fill }) => (
       <>
-        <span className={runCss.swatch} style={{ background: fill }} aria-hidden="true" /> {visible(name)}
+        <Swatch fill={fill} />
+        {visible(name)}
       </>
     ),
   },
-  { label: `Queued · ${unit}`, className: "num", value: (each) => each.queued_sequences },
-  { label: "Share", className: "num", value: ({ share }) => share, cell: ({ share }) => percent(share) },
+  { label: `Queued · ${unit}`, isNumber: true, value: (each) => each.queued_sequences },
+  { label: "Share", isNumber: true, value: ({ share }) => share, cell: ({ share }) => percent(share) },
   {
-    ...{ label: "Incomplete", className: "num", title: "Partial groups wait until they add up to a full group" },
+    ...{ label: "Incomplete", isNumber: true, title: "Partial groups wait until they add up to a full group" },
     value: ({ waiting }) => waiting,
     cell: (each) => (
       <span data-incomplete={each.waiting}>
         {number(each.waiting)}
-        {incompleteText(each) && <div className="faint small">{incompleteText(each)}</div>}
         {each.waiting_since && (
           <div className="faint small">
             oldest <Age at={each.waiting_since} />
@@ -140,7 +125,7 @@ const queuedColumns = (unit: string): Column<Queued>[] => [
     ),
   },
   {
-    ...{ label: "Oldest", className: "num", title: "Age of the oldest queued item", value: ({ oldest_at }) => oldest_at },
+    ...{ label: "Oldest", isNumber: true, title: "Age of the oldest queued item", value: ({ oldest_at }) => oldest_at },
     cell: ({ oldest_at }) => (oldest_at ? <Age at={oldest_at} /> : "–"),
   },
 ];
@@ -155,9 +140,9 @@ function Depth({ queue: { environments, threshold, unit } }: { queue: QueueAnswe
     share: total ? each.queued_sequences / total : null,
   }));
   return (
-    <Panel title="Depth by environment" note={<span data-quantity="queue">{`${number(total)} ${unit} queued`}</span>} className="span-6">
+    <Panel title="Depth by environment" note={<span data-quantity="queue">{`${inUnit(total, unit)} queued`}</span>} columns={6}>
       <Line
-        words={`${number(total)} ${unit} queued of the pause threshold ${number(threshold)}`}
+        words={`${inUnit(total, unit)} queued of the pause threshold ${number(threshold)}`}
         segments={rows.map(({ name, queued_sequences, fill }) => ({ key: name, width: queued_sequences / scale, fill }))}
         mark={threshold > 0 ? threshold / scale : undefined}
       />
@@ -184,7 +169,7 @@ const REASONS: Record<NonNullable<PreviewAnswer["reason"]>, string> = {
 function Preview({ queue, preview: data, names }: { queue: QueueAnswer; preview: PreviewAnswer; names: Names }) {
   const stale = queue.queued_sequences - data.queued_sequences;
   return (
-    <Panel title="Next batch" note="preview, not leased" className="span-6">
+    <Panel title="Next batch" note="preview, not leased" columns={6}>
       <p data-preview={data.reason ?? "ready"}>
         <Chip tone={data.reason ? "quiet" : "good"} sign={data.reason ? "◌" : "✓"}>
           {data.reason ? "none yet" : "ready"}
@@ -193,40 +178,19 @@ function Preview({ queue, preview: data, names }: { queue: QueueAnswer; preview:
           <>
             {REASONS[data.reason]}{" "}
             <span className="faint">
-              {number(queue.queued_sequences)} of {number(data.batch_size)} sequences queued
+              {number(queue.queued_sequences)} of {counted(data.batch_size, "sequence")} queued
               {stale > 0 && `, ${number(stale)} of them stale`}.
             </span>
           </>
         ) : (
           <>
-            {number(data.items)} groups, {number(data.sequences)} sequences
+            {counted(data.items, "group")}, {counted(data.sequences, "sequence")}, {counted(data.tokens, "token")}
+            {data.padding !== null && `, ${percent(data.padding)} padding`}
             {data.retried_batch && <span className="held"> · leased again after an expired lease</span>}
           </>
         )}
       </p>
-      {!data.reason && (
-        <>
-          <Composition label="Composition of the next batch" unit="Sequences" {...data} names={names} />
-          <Facts
-            facts={[
-              ["Tokens", `${number(data.tokens)}, longest sequence ${number(data.longest_tokens)}`],
-              data.padding !== null && ["Padding", `${percent(data.padding)} of the positions`],
-              [
-                "Group sizes",
-                Object.entries(data.sizes)
-                  .map(([size, groups]) => `${number(groups)} × ${size}`)
-                  .join(", "),
-              ],
-              data.oldest_at !== null && [
-                "Queue time",
-                <span key="time">
-                  from <Age at={data.newest_at} /> to <Age at={data.oldest_at} />
-                </span>,
-              ],
-            ]}
-          />
-        </>
-      )}
+      {!data.reason && <Composition label="Composition of the next batch" unit="Sequences" {...data} names={names} />}
     </Panel>
   );
 }
@@ -258,7 +222,8 @@ export function QueueTab() {
         panels={panels}
         range={search}
         onRange={(range) => void navigate({ search: (old) => ({ ...old, ...range }), replace: true, resetScroll: false })}
-        className={run.kind === "fleet" ? "span-12" : "span-6"}
+        className=""
+        columns={run.kind === "fleet" ? 12 : 6}
         current={{ queue: data?.ledger?.[unitOf(run.kind)].queued ?? null }}
       />
       <BatchTable run={run} names={names} rereadMs={refetchInterval} />

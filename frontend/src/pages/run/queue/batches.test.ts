@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { compositionText, incompleteText, latencySeconds, lookOf, mayDecide, namesOf, stalenessBars } from "./batches";
+import { compositionText, latencySeconds, lookOf, mayDecide, namesOf, stalenessBars } from "./batches";
 
 const NOW = Date.parse("2026-01-01T00:01:00Z");
 const batch = (state: "leased" | "returned" | "quarantined" | "confirmed", expires = "2026-01-01T00:02:00Z") => ({
@@ -35,14 +35,4 @@ it("lists the largest environments first", () => {
   expect(compositionText({ a: 1, b: 4, c: 2, d: 1 })).toBe("b 4, c 2, a 1, … 1 more");
   const names = namesOf([{ env_id: 0, wandb_name: "math_0" }]);
   expect(compositionText({ "0": 8, "-1": 4, pole: 2 }, names)).toBe("math_0 8, without environment 4, pole 2");
-});
-
-it("sums waiting sizes against the group size", () => {
-  expect(incompleteText({ waiting_sizes: { "1": 1, "3": 2 }, group_size: 8 })).toBe("2 × 3 + 1 × 1 = 7 sequences, for groups of 8");
-  expect(incompleteText({ waiting_sizes: { "2": 1 }, group_size: null })).toBe("1 × 2 sequences");
-});
-
-it("is empty without waiting sizes", () => {
-  expect(incompleteText({ waiting_sizes: {}, group_size: 8 })).toBe("");
-  expect(incompleteText({ waiting_sizes: { "2": 0 }, group_size: 8 })).toBe("");
 });

@@ -1,10 +1,10 @@
 /** Texts of batches and of the queue. Pure. */
 
-import type { BatchRow, EnvironmentRow, QueueAnswer } from "@/api/types";
+import type { BatchRow, EnvironmentRow } from "@/api/types";
 
 type BatchLook = { tone: string; sign: string; words: string };
 
-const LOOKS: Record<BatchRow["state"], BatchLook> = {
+export const LOOKS: Record<BatchRow["state"], BatchLook> = {
   leased: { tone: "busy", sign: "◷", words: "leased" },
   returned: { tone: "held", sign: "↺", words: "expired" },
   quarantined: { tone: "bad", sign: "✕", words: "quarantined" },
@@ -58,19 +58,4 @@ export function compositionText(composition: Record<string, number>, names: Name
   const parts = Object.entries(composition).sort(([, a], [, b]) => b - a);
   const shown = parts.slice(0, most).map(([name, items]) => `${nameIn(names, name)} ${items}`);
   return parts.length > most ? `${shown.join(", ")}, … ${parts.length - most} more` : shown.join(", ");
-}
-
-type Waiting = Pick<QueueAnswer["environments"][number], "waiting_sizes" | "group_size">;
-
-/** For example `2 × 3 + 1 × 1 = 7 of 8 sequences`; empty if none wait. */
-export function incompleteText({ waiting_sizes, group_size }: Waiting): string {
-  const sizes = Object.entries(waiting_sizes)
-    .map(([size, groups]) => ({ size: Number(size), groups }))
-    .filter(({ groups }) => groups > 0)
-    .sort((a, b) => b.size - a.size);
-  if (sizes.length === 0) return "";
-  const total = sizes.reduce((sum, { size, groups }) => sum + size * groups, 0);
-  const sum = sizes.map(({ size, groups }) => `${groups} × ${size}`).join(" + ");
-  // If no sizes add up exactly, more than one group's worth may wait.
-  return group_size === null ? `${sum} sequences` : `${sum} = ${total} sequences, for groups of ${group_size}`;
 }

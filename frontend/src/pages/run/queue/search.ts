@@ -2,6 +2,7 @@
 
 import type { BatchState } from "@/api/queue";
 import { endsOn } from "@/charts/names";
+import { LOOKS } from "@/pages/run/queue/batches";
 
 type QueueSearch = {
   /** The open batch. */
@@ -12,14 +13,12 @@ type QueueSearch = {
   to?: number;
 };
 
-const STATES: BatchState[] = ["leased", "returned", "quarantined", "confirmed", "dropped"];
-
 /** Parse search parameters; invalid values are dropped. */
 export function queueSearch(search: Record<string, unknown>): QueueSearch {
   const { batch, state } = search;
   return {
     batch: typeof batch === "string" || typeof batch === "number" ? String(batch) : undefined,
-    state: STATES.find((each) => each === state),
+    state: Object.hasOwn(LOOKS, String(state)) ? (state as BatchState) : undefined,
     ...endsOn("time", search),
   };
 }

@@ -1,4 +1,4 @@
-import { SegmentedControl } from "@mantine/core";
+import { Box, Group, SegmentedControl, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
@@ -6,8 +6,8 @@ import type { RunDetail } from "@/api/types";
 import { valueAt } from "@/charts/scale";
 import { type Column, DataTable } from "@/components/DataTable";
 import { term } from "@/components/filter/suggest";
-import { ErrorState, Skeletons } from "@/components/panels";
-import { number, percent, visible } from "@/format";
+import { ErrorState, Skeletons, TextButton } from "@/components/panels";
+import { inUnit, number, visible } from "@/format";
 import css from "@/pages/run/trajectories/distribution.module.css";
 import { type Range, rangeIn, taskIn, withRange, withTask } from "@/pages/run/trajectories/ranges";
 import { wordsOf } from "@/runs/words";
@@ -15,12 +15,9 @@ import type { Measure, SampleSearch } from "@/samples/search";
 import { isOver } from "@/theme/chips";
 
 type Spread = components["schemas"]["EpisodeSpread"];
-type Task = Spread["tasks"][number] & { ends?: components["schemas"]["TaskEpisodes"] };
+type Task = Spread["tasks"][number];
 
 const REFRESH_MS = 30_000;
-/** The period of the outcomes, in seconds. */
-const RECENT = 3600;
-const HOUR = "Share of the episodes that ended in the last hour";
 
 type Props = { run: RunDetail; of: Measure; search: SampleSearch; onSearch: (next: SampleSearch) => void };
 
@@ -37,52 +34,44 @@ export function Distribution({ run, of, search, onSearch }: Props) {
     placeholderData: (shown) => shown,
     refetchInterval,
   });
-  const recent = useQuery({
-    queryKey: ["episode-summary", run.name, RECENT],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/episodes/summary", { params: { ...params, query: { seconds: RECENT } } })),
-    enabled: run.kind !== "outside",
-    refetchInterval,
-  }).data;
   const name = of === "return" ? "score" : "length";
   const filter = (next: string) => onSearch({ ...search, kind: data?.unit === "episodes" ? "episode" : search.kind, q: next || undefined });
   if (error && !data) return <ErrorState title="Distribution unavailable" error={error} />;
   if (!data) return <Skeletons heights={[180]} />;
-  const tasks = data.tasks.map(
-    (each): Task => ({ ...each, ends: recent?.tasks.find((one) => one.mode === each.mode && one.environment === each.task) }),
-  );
   return (
-    <section className={css.spread} aria-label="Distribution">
-      <div className={css.head}>
+    <Box component="section" px="sm" pb="sm" aria-label="Distribution">
+      <Group gap="sm" mb="xs">
         <SegmentedControl
           size="xs"
           aria-label="Measure"
           data={[
             { value: "return", label: data.unit === "groups" ? "Mean score" : "Return" },
-            { value: "length", label: `Length in ${wordsOf(run.kind).length}` },
+            { value: "length", label: `Length in ${data.unit === "groups" ? "tokens" : wordsOf(run.kind).length}` },
           ]}
           value={of}
           onChange={(value) => onSearch({ ...search, spread: value as Measure })}
         />
         <span className="faint tiny">
           {data.is_sampled && "a sample of "}
-          {number(data.counted)} {data.unit}
+          {inUnit(data.counted, data.unit)}
         </span>
-      </div>
+      </Group>
       {data.counted === 0 ? (
         <p className="faint small">No finished episodes yet.</p>
       ) : (
-        <>
+        <SimpleGrid cols={{ base: 1, xl: 2 }} spacing="md">
           <Bars spread={data} range={rangeIn(q, name)} onRange={(range) => filter(withRange(q, name, range))} />
           <DataTable
             label="By environment"
-            rows={tasks}
+            rows={data.tasks}
             columns={columnsOf(task, (chosen) => filter(withTask(q, chosen)))}
+            className={css.tasks}
             keyOf={(each) => `${each.mode} ${each.task}`}
             attributes={(each) => ({ "data-task": each.mode, "data-selected": (each.mode === "train" && each.task === task) || undefined })}
           />
-        </>
+        </SimpleGrid>
       )}
-    </section>
+    </Box>
   );
 }
 
@@ -99,35 +88,34 @@ function Bars({ spread: { counts, least, most, unit }, range, onRange }: BarsPro
     else onRange(range?.least === from && range.most === to ? undefined : { least: from, most: to });
   };
   return (
-    <div className={css.bars} role="group" aria-label="Bars; Shift and a click extend the range">
-      {counts.map((count, bar) => {
-        const [from, to] = [edge(bar), edge(bar + 1)];
-        const words = `${number(from)} to ${number(to)}: ${number(count)} ${unit}`;
-        return (
-          <button
-            key={from}
-            type="button"
-            title={words}
-            aria-label={words}
-            aria-pressed={range !== undefined && range.least <= from && range.most >= to}
-            onClick={(event) => choose(from, to, event.shiftKey)}
-          >
-            <span style={{ height: `${count === 0 ? 0 : Math.max(6, (100 * count) / highest)}%` }} />
-          </button>
-        );
-      })}
-      <span>{number(least)}</span>
-      <span>{number(most)}</span>
+    <div>
+      <div className={css.bars} role="group" aria-label="Bars; Shift and a click extend the range">
+        {counts.map((count, bar) => {
+          const [from, to] = [edge(bar), edge(bar + 1)];
+          const words = `${number(from)} to ${number(to)}: ${inUnit(count, unit)}`;
+          return (
+            <button
+              key={from}
+              type="button"
+              title={words}
+              aria-label={words}
+              aria-pressed={range !== undefined && range.least <= from && range.most >= to}
+              onClick={(event) => choose(from, to, event.shiftKey)}
+            >
+              <span style={{ height: `${count === 0 ? 0 : Math.max(6, (100 * count) / highest)}%` }} />
+            </button>
+          );
+        })}
+      </div>
+      <Group justify="space-between" className="tiny faint">
+        <span>{number(least)}</span>
+        <span>{number(most)}</span>
+      </Group>
     </div>
   );
 }
 
-const figure = (id: string, label: string, value: (task: Task) => number | undefined, title?: string): Column<Task> => ({
-  ...{ id, label, title, value, className: "num" },
-  cell: (task) => (title ? percent(value(task)) : number(value(task))),
-});
-
-const share = (ends: Task["ends"], name: "truncated" | "aborted") => ends && (ends.count > 0 ? ends[name] / ends.count : 0);
+const figure = (label: string, value: (task: Task) => number): Column<Task> => ({ label, value, isNumber: true });
 
 function columnsOf(chosen: string | undefined, onTask: (task: string | undefined) => void): Column<Task>[] {
   return [
@@ -138,26 +126,18 @@ function columnsOf(chosen: string | undefined, onTask: (task: string | undefined
           {mode === "eval" || !task ? (
             visible(task || "no environment")
           ) : (
-            <button
-              type="button"
-              className="link-button"
-              aria-pressed={task === chosen}
-              title={term("env", task)}
-              onClick={() => onTask(task === chosen ? undefined : task)}
-            >
+            <TextButton aria-pressed={task === chosen} title={term("env", task)} onClick={() => onTask(task === chosen ? undefined : task)}>
               {visible(task)}
-            </button>
+            </TextButton>
           )}
           {mode === "eval" && <span className="faint small"> evaluation</span>}
         </>
       ),
     },
-    figure("count", "Count", ({ counted }) => counted),
-    figure("mean", "Mean", ({ mean }) => mean),
-    figure("p10", "p10", ({ p10 }) => p10),
-    figure("p50", "Median", ({ p50 }) => p50),
-    figure("p90", "p90", ({ p90 }) => p90),
-    figure("truncated", "Truncated", ({ ends }) => share(ends, "truncated"), HOUR),
-    figure("aborted", "Aborted", ({ ends }) => share(ends, "aborted"), HOUR),
+    figure("Count", ({ counted }) => counted),
+    figure("Mean", ({ mean }) => mean),
+    figure("p10", ({ p10 }) => p10),
+    figure("Median", ({ p50 }) => p50),
+    figure("p90", ({ p90 }) => p90),
   ];
 }

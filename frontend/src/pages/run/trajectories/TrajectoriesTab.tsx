@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, Group, Paper } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { exportUrl } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
@@ -7,7 +7,6 @@ import { useRun } from "@/pages/run/RunContext";
 import { Distribution } from "@/pages/run/trajectories/Distribution";
 import { trainerCommand } from "@/runs/words";
 import { SampleList } from "@/samples/SampleList";
-import styles from "@/samples/samples.module.css";
 import { type SampleKind, type SampleSearch, sampleSearch } from "@/samples/search";
 
 const OF_FLEETS: readonly SampleKind[] = ["fragment", "episode"];
@@ -23,7 +22,7 @@ export function TrajectoriesTab() {
   const { spread } = search;
   const change = (next: SampleSearch) => void navigate({ search: next, replace: true, resetScroll: false });
   return (
-    <section className="panel" aria-label="Samples">
+    <Paper component="section" aria-label="Samples">
       <SampleList
         search={search}
         onSearch={(next, replace) => void navigate({ search: next, replace })}
@@ -34,7 +33,7 @@ export function TrajectoriesTab() {
           <>
             <Button
               size="compact-sm"
-              variant="default"
+              variant={spread ? "light" : "default"}
               aria-pressed={spread !== undefined}
               onClick={() => change({ ...search, spread: spread ? undefined : "return" })}
             >
@@ -46,43 +45,43 @@ export function TrajectoriesTab() {
         above={spread && <Distribution run={run} of={spread} search={search} onSearch={change} />}
         empty={<Nothing run={run} isOfEpisodes={search.kind === "episode"} />}
       />
-    </section>
+    </Paper>
   );
 }
 
-function Exports({ run, search }: { run: string; search: SampleSearch }) {
-  return (
-    <span className={styles.exports}>
-      <span className="faint">Export:</span>
-      <a href={exportUrl(run, search, "jsonl")} download>
-        JSONL
-      </a>
-      <a href={exportUrl(run, search, "parquet")} download>
-        Parquet
-      </a>
-      <a href={exportUrl(run, search, "inspect")} download title="Opens in the viewer of Inspect: inspect view">
-        Inspect log
-      </a>
-    </span>
-  );
-}
+const FORMS = [
+  ["jsonl", "JSONL", undefined],
+  ["parquet", "Parquet", undefined],
+  ["inspect", "Inspect log", "Opens in the viewer of Inspect: inspect view"],
+] as const;
 
-function Nothing({ run, isOfEpisodes }: { run: RunDetail; isOfEpisodes: boolean }) {
-  if (run.kind === "fleet") {
-    const title = isOfEpisodes ? "No episodes yet" : "No fragments yet";
+const Exports = ({ run, search }: { run: string; search: SampleSearch }) => (
+  <Group gap="xs" className="tiny">
+    <span className="faint">Export:</span>
+    {FORMS.map(([form, label, title]) => (
+      <a key={form} href={exportUrl(run, search, form)} download title={title}>
+        {label}
+      </a>
+    ))}
+  </Group>
+);
+
+function Nothing({ run: { kind, name }, run, isOfEpisodes }: { run: RunDetail; isOfEpisodes: boolean }) {
+  if (kind === "fleet") {
+    const command = trainerCommand(run, location.origin);
     return (
-      <EmptyState title={title} command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
-        {isOfEpisodes ? "Workers report their training episodes as they end." : "Workers cut episodes into fragments of equal length."} They
-        start once a trainer has published weights.
+      <EmptyState title={`No ${isOfEpisodes ? "episodes" : "fragments"} yet`} command={command} needs={{ scope: "trainer", run: name }}>
+        Workers start once a trainer has published weights. They cut episodes into fragments of equal length, and report each episode as it
+        ends.
       </EmptyState>
     );
   }
-  const isOutside = run.kind === "outside";
+  const isOutside = kind === "outside";
   const command = isOutside
-    ? `curl -X POST ${location.origin}/atropos/${run.name}/scored_data -H "Authorization: Bearer $ROLLDECK_TOKEN" -H "Content-Type: application/json" -d '{"tokens": [[1, 2], [1, 3]], "masks": [[-100, 2], [-100, 3]], "scores": [1.0, 0.0]}'`
-    : `curl -X POST ${location.origin}/api/v1/runs/${run.name}/start -H "Authorization: Bearer $ROLLDECK_TOKEN"`;
+    ? `curl -X POST ${location.origin}/atropos/${name}/scored_data -H "Authorization: Bearer $ROLLDECK_TOKEN" -H "Content-Type: application/json" -d '{"tokens": [[1, 2], [1, 3]], "masks": [[-100, 2], [-100, 3]], "scores": [1.0, 0.0]}'`
+    : `curl -X POST ${location.origin}/api/v1/runs/${name}/start -H "Authorization: Bearer $ROLLDECK_TOKEN"`;
   return (
-    <EmptyState title="No samples yet" command={command} needs={{ scope: isOutside ? "env" : "user", run: run.name }}>
+    <EmptyState title="No samples yet" command={command} needs={{ scope: isOutside ? "env" : "user", run: name }}>
       Shows every sequence group of the run: messages, tokens, masks, scores and its state.
     </EmptyState>
   );

@@ -1,6 +1,6 @@
-import { Button, Group, NativeSelect } from "@mantine/core";
+import { Button, NativeSelect, VisuallyHidden } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { Link, useSearch } from "@tanstack/react-router";
+import { useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { PolicyVersionRow, RunDetail, WeightSyncRow, WeightsCommands, WorkerRow } from "@/api/types";
@@ -8,20 +8,13 @@ import { Chip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { Age } from "@/components/inline";
-import { EmptyState, ErrorState, Panel, Panels } from "@/components/panels";
+import { ErrorState, Panel, Panels } from "@/components/panels";
 import { bytes, counted, duration, number, policyStep, versionName, visible } from "@/format";
 import { usePart, usePartChangeFeed } from "@/live/live";
 import { nameOf } from "@/pages/run/curriculum/steering";
+import { NoDataYet } from "@/pages/run/NoDataYet";
 import { useRun } from "@/pages/run/RunContext";
-import {
-  deliveriesQuery,
-  EVERY_MS,
-  ordersQuery,
-  useOrderWeights,
-  versionQuery,
-  versionsQuery,
-  type WeightsCommand,
-} from "@/pages/run/weights/api";
+import { deliveriesQuery, EVERY_MS, ordersQuery, usePin, versionQuery, versionsQuery } from "@/pages/run/weights/api";
 import {
   appliedOf,
   asOfFrame,
@@ -36,42 +29,33 @@ import {
   whyNotOrder,
   withNewest,
 } from "@/pages/run/weights/commands";
-import { trainerCommand } from "@/runs/words";
 import { isOver } from "@/theme/chips";
 import css from "./weights.module.css";
 
 const NO_WORKERS: never[] = [];
 
-type Verb = WeightsCommand["verb"];
-const TITLES: Record<Verb, [title: string, submit: string]> = {
-  pin: ["Pin a version", "Pin"],
-  unpin: ["Follow the newest version", "Follow newest"],
-  sync: ["Reload weights", "Reload"],
-};
+type OrdersProps = { run: RunDetail; orders: WeightsCommands; versions: PolicyVersionRow[]; workers: WorkerRow[] };
 
-type OrderProps = { verb: Verb; run: RunDetail; orders: WeightsCommands; versions: PolicyVersionRow[]; onClose: () => void };
-
-/** Pin a version and show its effect on staleness, follow the newest version again, or reload the current one. */
-function OrderDialog({ verb, run, orders, versions, onClose }: OrderProps) {
-  const give = useOrderWeights(run.name);
+/** Pin a version and show its effect on staleness, or follow the newest version again. */
+function PinDialog({ run, orders, versions, isPin, onClose }: Omit<OrdersProps, "workers"> & { isPin: boolean; onClose: () => void }) {
+  const pin = usePin(run.name);
   const choices = pinnable(versions, { run, orders });
   const [chosen, setChosen] = useState(
     String(choices.some(({ step }) => step === orders.acting_step) ? orders.acting_step : (choices[0]?.step ?? "")),
   );
   const step = chosen === "" ? null : Number(chosen);
-  const [title, submit] = TITLES[verb];
   return (
     <ReasonDialog
-      title={title}
-      asking={give}
+      title={isPin ? "Pin a version" : "Follow the newest version"}
+      asking={pin}
       refused="Weights not changed"
-      submit={submit}
+      submit={isPin ? "Pin" : "Follow newest"}
       recordedIn={RECORDED_IN_EVENTS}
-      isReady={verb !== "pin" || (step !== null && step !== orders.pinned_step)}
-      onSubmit={(reason) => give.mutate({ verb, reason, step: verb === "pin" ? (step ?? undefined) : undefined }, { onSuccess: onClose })}
+      isReady={!isPin || (step !== null && step !== orders.pinned_step)}
+      onSubmit={(reason) => pin.mutate({ step: isPin ? step : null, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
-      {verb === "pin" && (
+      {isPin ? (
         <>
           <NativeSelect
             label="Version"
@@ -89,72 +73,44 @@ function OrderDialog({ verb, run, orders, versions, onClose }: OrderProps) {
             data-autofocus
           />
           <p className="soft" role="status">
-            {step === null ? "No stored version can be loaded." : pinEffect({ step, newest: run.policy_step, most: run.max_staleness })}
+            {step === null ? "No stored version can be loaded." : pinEffect({ step, newest: run.policy_step, most: run.max_staleness })} The
+            pin ends with this epoch.
           </p>
-          <p className="small faint">The pin survives restarts of workers, manager and server, and ends with this epoch.</p>
         </>
-      )}
-      {verb === "unpin" && (
-        <p className="soft">
-          Each worker loads version {policyStep(orders.newest_step)} during its rollouts, and each later one when published.
-        </p>
-      )}
-      {verb === "sync" && (
-        <p className="soft">
-          The fleet downloads version {policyStep(orders.acting_step)} again and verifies it against its manifest. Every worker then reloads
-          it during its rollouts, without data loss or interruption. Workers that lag behind retry.
-        </p>
+      ) : (
+        `Each worker loads version ${policyStep(orders.newest_step)} during its rollouts, and each later one when published.`
       )}
     </ReasonDialog>
   );
 }
 
-/** The number of workers that have the requested version. */
-function Applied({ run, orders, workers }: { run: string; orders: WeightsCommands; workers: WorkerRow[] }) {
-  const { there, done } = appliedOf(orders, workers);
-  if (there === 0) return <p className="small soft">No workers at present; new workers load version {policyStep(orders.acting_step)}.</p>;
-  return (
-    <p className="small" role="status" data-applied={`${done}/${there}`}>
-      <b className="num">
-        {number(done)} of {number(there)}
-      </b>{" "}
-      {there === 1 ? "worker uses" : "workers use"} version {policyStep(orders.acting_step)}
-      {orders.number > 0 && ` under order ${number(orders.number)}`}.{" "}
-      {done < there && (
-        <Link to="/runs/$name/fleet" params={{ name: run }}>
-          Versions of all workers
-        </Link>
-      )}
-    </p>
-  );
-}
-
-type OrdersProps = { run: RunDetail; orders: WeightsCommands; versions: PolicyVersionRow[]; workers: WorkerRow[] };
-
 /** The requested weights version, its order, its progress, and the actions to change it. */
 function Orders({ run, orders, versions, workers }: OrdersProps) {
-  const [open, setOpen] = useState<Verb | null>(null);
+  const [open, setOpen] = useState<"pin" | "unpin" | null>(null);
   const why = whyNotOrder(run, useMayOperate());
-  const isPinned = orders.pinned_step !== null;
+  const { pinned_step, acting_step } = orders;
+  const isPinned = pinned_step !== null;
   const pin = isPinned ? orders.results.find(({ kind }) => kind === "pin") : undefined;
-  const buttons: [Verb, string][] = [
-    ["pin", isPinned ? "Pin another version…" : "Pin a version…"],
-    ...(isPinned ? ([["unpin", "Follow newest…"]] as [Verb, string][]) : []),
-    ["sync", "Reload…"],
-  ];
+  const { there, done } = appliedOf(orders, workers);
+  const button = (verb: "pin" | "unpin", label: string) => (
+    <Button size="compact-sm" variant="default" disabled={why !== ""} title={why || undefined} onClick={() => setOpen(verb)}>
+      {label}
+    </Button>
+  );
   return (
     <Panel
       title="Active weights"
       note={run.max_staleness === null ? "no staleness limit" : `staleness limit: ${counted(run.max_staleness, "version")}`}
-      className="span-12"
+      aside={
+        <>
+          {why && <span className="small faint">{why}</span>}
+          {button("pin", isPinned ? "Pin another version…" : "Pin a version…")}
+          {isPinned && button("unpin", "Follow newest…")}
+        </>
+      }
     >
       <p data-pinned={isPinned || undefined}>
-        {isPinned && (
-          <Chip tone="held" sign="⊢">
-            pinned
-          </Chip>
-        )}{" "}
-        {pinText(orders)}
+        {isPinned && <Pinned />} {pinText(orders)}
         {pin && (
           <span className="soft">
             {" "}
@@ -163,33 +119,24 @@ function Orders({ run, orders, versions, workers }: OrdersProps) {
           </span>
         )}
       </p>
-      {orders.pinned_step !== null && (
-        <p className="small soft">{pinEffect({ step: orders.pinned_step, newest: orders.newest_step, most: run.max_staleness })}</p>
+      {isPinned && <p className="small soft">{pinEffect({ step: pinned_step, newest: orders.newest_step, most: run.max_staleness })}</p>}
+      {!isOver(run.status) && (
+        <p className="small" role="status" data-applied={`${done}/${there}`}>
+          {there === 0
+            ? `No workers at present; new workers load version ${policyStep(acting_step)}.`
+            : `${number(done)} of ${number(there)} ${there === 1 ? "worker uses" : "workers use"} version ${policyStep(acting_step)}${orders.number > 0 ? ` under order ${number(orders.number)}` : ""}.`}
+        </p>
       )}
-      {!isOver(run.status) && <Applied run={run.name} orders={orders} workers={workers} />}
-      <Group gap="xs" mt="sm">
-        {buttons.map(([verb, label]) => (
-          <Button
-            key={verb}
-            size="compact-sm"
-            variant="default"
-            disabled={why !== ""}
-            aria-describedby={why ? "why-not-order" : undefined}
-            onClick={() => setOpen(verb)}
-          >
-            {label}
-          </Button>
-        ))}
-        {why && (
-          <span id="why-not-order" className="small faint">
-            {why}
-          </span>
-        )}
-      </Group>
-      {open && <OrderDialog verb={open} run={run} orders={orders} versions={versions} onClose={() => setOpen(null)} />}
+      {open && <PinDialog {...{ run, orders, versions }} isPin={open === "pin"} onClose={() => setOpen(null)} />}
     </Panel>
   );
 }
+
+const Pinned = () => (
+  <Chip tone="held" sign="⊢">
+    pinned
+  </Chip>
+);
 
 type Facts = { run: RunDetail; orders: WeightsCommands | undefined; deliveries: WeightSyncRow[] };
 
@@ -198,9 +145,9 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
   const isOfRun = ({ epoch }: PolicyVersionRow) => epoch === run.epoch;
   const isBack = (version: PolicyVersionRow) => isHeldBack(version, orders, run.epoch);
   return [
-    { label: "Version", className: "num", cell: ({ epoch, step }) => <b>{versionName(epoch, step)}</b> },
+    { label: "Version", isNumber: true, cell: ({ epoch, step }) => <b>{versionName(epoch, step)}</b> },
     {
-      ...{ id: "current", label: <span className="unseen">Current</span>, className: "nowrap" },
+      ...{ id: "current", label: <VisuallyHidden>Current</VisuallyHidden>, className: "nowrap" },
       cell: (version) => (
         <>
           {isOfRun(version) && version.step === run.policy_step && (
@@ -208,30 +155,26 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
               {isBack(version) ? "newest" : "current"}
             </Chip>
           )}{" "}
-          {isOfRun(version) && version.step === orders?.pinned_step && (
-            <Chip tone="held" sign="⊢">
-              pinned
-            </Chip>
-          )}
+          {isOfRun(version) && version.step === orders?.pinned_step && <Pinned />}
           {isBack(version) && <span className="small"> not distributed</span>}
         </>
       ),
     },
     {
-      ...{ label: "Published", className: "num", value: ({ published_at }) => published_at },
+      ...{ label: "Published", isNumber: true, value: ({ published_at }) => published_at },
       cell: ({ published_at }) => <Age at={published_at} suffix=" ago" />,
     },
-    { label: "Size", className: "num", value: (version) => version.size_bytes, cell: ({ size_bytes }) => bytes(size_bytes) },
+    { label: "Size", isNumber: true, value: (version) => version.size_bytes, cell: ({ size_bytes }) => bytes(size_bytes) },
     { label: "Trainer", className: "nowrap", value: ({ trainer }) => trainer },
     {
-      ...{ label: "Workers", className: "num", title: "Workers that have loaded the version, of those that reported it" },
+      ...{ label: "Workers", isNumber: true, title: "Workers that have loaded the version, of those that reported it" },
       cell: (version) => {
         const { loaded, reported } = deliveryOf(version, deliveries);
         return reported === 0 ? "–" : `${loaded} of ${reported}`;
       },
     },
     {
-      ...{ label: "Slowest", className: "num nowrap", title: "From publication until the last worker has loaded the version" },
+      ...{ label: "Slowest", className: "nowrap", isNumber: true, title: "From publication until the last worker has loaded the version" },
       cell: (version) => {
         const { slowest, seconds } = deliveryOf(version, deliveries);
         if (seconds !== null && seconds < REPORT_SECONDS) return "< 1 s";
@@ -243,9 +186,9 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
 
 const REPLICAS: Column<Replica>[] = [
   { label: "Address", className: "nowrap", value: ({ address }) => address },
-  { label: "Version", className: "num", cell: ({ version }) => (version ? versionName(...version) : "–") },
+  { label: "Version", isNumber: true, cell: ({ version }) => (version ? versionName(...version) : "–") },
   {
-    ...{ label: "Last contact", className: "num", value: ({ contactAt }) => contactAt },
+    ...{ label: "Last contact", isNumber: true, value: ({ contactAt }) => contactAt },
     cell: ({ contactAt }) => (contactAt ? <Age at={contactAt} suffix=" ago" /> : "–"),
   },
   { label: "Problem", value: ({ error }) => error },
@@ -276,7 +219,7 @@ export function WeightsTab() {
     <Panels>
       {read.error && <ErrorState title="Weight orders unavailable" error={read.error} />}
       {orders && <Orders run={run} orders={orders} versions={versions ?? []} workers={workers} />}
-      <Panel title="Versions" note="newest first" className="span-12">
+      <Panel title="Versions" note="newest first">
         <DataTable
           label="Versions, newest first"
           className={css.versions}
@@ -291,18 +234,14 @@ export function WeightsTab() {
           })}
           pages={pages}
           empty={
-            <EmptyState
-              title="No weights published yet"
-              command={trainerCommand(run, location.origin)}
-              needs={{ scope: "trainer", run: run.name }}
-            >
+            <NoDataYet title="No weights published yet">
               A trainer publishes its initial weights as version 0; until then no data is generated.
-            </EmptyState>
+            </NoDataYet>
           }
         />
       </Panel>
       {replicas.length > 0 && (
-        <Panel title="Inference engines" note="as the workers last reached them" className="span-12">
+        <Panel title="Inference engines" note="as the workers last reached them">
           <DataTable
             label="Inference engines"
             rows={replicas}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { currentDiagnosis } from "@/diagnosis/current";
+import { currentDiagnosis } from "@/diagnosis/Diagnosis";
 
 const made = {
   kind: "trainer_slow" as const,
