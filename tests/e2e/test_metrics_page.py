@@ -135,7 +135,7 @@ def test_the_menu_of_a_chart_shows_a_table_and_changes_the_axis(
     loss = opened(signed_in, measured, "?q=loss")
     choose(signed_in, loss, "Show as table")
     dialog = signed_in.get_by_role("dialog", name="train/loss as a table")
-    points = int(loss.locator(".chart").get_attribute("data-points") or 0)
+    points = int(loss.locator("[data-points]").get_attribute("data-points") or 0)
     more = dialog.get_by_role("button", name=f"Show 100 more of {points}")
     expect(more).to_be_visible()
     expect(dialog.get_by_role("columnheader")).to_have_text(

@@ -179,7 +179,14 @@ export function RunHeader({ title, isCompact }: { title: string; isCompact: bool
   const drain = drainText(run, ledger);
   return (
     <>
-      <PageTitle className={runCss.runTitle} title={title} data-status={run.status} data-compact={isCompact || undefined}>
+      <PageTitle
+        gap="0.25rem 0.75rem"
+        mb={2}
+        className={runCss.runTitle}
+        title={title}
+        data-status={run.status}
+        data-compact={isCompact || undefined}
+      >
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
         <Group gap="0.2rem 0.75rem" miw={0} className="small soft">
           {pending && (

@@ -51,7 +51,7 @@ export function AttentionStrip() {
         {error && !summary && <span className="held">Alerts unavailable: {error.detail}</span>}
         <Space flex={1} />
         {summary && (
-          <Link to="/alerts" className="nowrap">
+          <Link to="/alerts" className="nowrap" style={{ lineHeight: "1.5rem" }}>
             {open > 0 ? `Alerts: ${number(open)} open` : "Alerts"}
           </Link>
         )}
