@@ -139,7 +139,7 @@ def test_a_distribution_filters_the_episodes_by_return_and_environment(
     page.goto(f"/runs/{RUN}/trajectories?sort=score")
     page.get_by_role("button", name="Distribution").click()
     bars = page.get_by_role("group", name=re.compile("^Bars"))
-    bars.get_by_role("button", name=re.compile("to 9: 1 episodes$")).click()
+    bars.get_by_role("button", name=re.compile("to 9: 1 episode$")).click()
     expect(page.locator("[data-sample]")).to_have_count(1)
     expect(page.locator("[data-sample]")).to_contain_text("Episode 2 of w0-0")
     bars.get_by_role("button", pressed=True).click()
@@ -150,8 +150,7 @@ def test_a_distribution_filters_the_episodes_by_return_and_environment(
     rows = page.locator("[data-sample]")
     expect(rows).to_have_count(3)
     expect(rows.nth(0)).to_contain_text("Episode 3 of w0-0")
-    for _ in range(2):  # newest first, then highest return first
-        page.get_by_role("button", name="Return").click()
+    page.get_by_role("button", name="Return").click()  # highest return first
     expect(rows.nth(0)).to_contain_text("Episode 2 of w0-0")
     page.get_by_role("combobox", name="Filter samples").fill("env:absent")
     expect(page.get_by_text("No matching episodes")).to_be_visible()

@@ -178,10 +178,10 @@ def test_returns_of_episodes_are_distributed(run_page: Page, fleet: SimulatedMan
         window(*returns, count=24, truncated=1, terminated=20, aborted=3),
         window(30.0, mode="eval"),
     ]
-    run_page.wait_for_function("() => document.querySelectorAll('[data-task]').length === 2")
+    expect(spread.locator("[data-task]")).to_have_count(2, timeout=60_000)  # read every 30 s
     training = spread.locator("[data-task=train]")
-    # Count, mean, percentiles 10, 50 and 90, and the shares of truncated and aborted episodes.
-    expect(training).to_have_text(re.compile(r"^gymnasium:CartPole-v12111311194\s%13\s%"))
+    # Count, mean, percentiles 10, 50 and 90.
+    expect(training).to_have_text("gymnasium:CartPole-v1211131119")
     expect(spread.locator("[data-task=eval]")).to_contain_text("evaluation130")
 
 

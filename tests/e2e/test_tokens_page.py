@@ -28,11 +28,6 @@ def test_a_token_is_created_used_and_revoked(signed_in: Page, server: Server) ->
     dialog.get_by_role("button", name="Create token").click()
     token = page.locator("[data-token] code").inner_text()
     dialog.get_by_role("button", name="Done").click()
-    expect(page.get_by_text("with the last created token")).to_be_visible()
-    expect(page.get_by_role("tabpanel").locator("code")).to_contain_text(
-        f"{server.url}/api/v1/trajectories?run={run}"
-    )
-    expect(page.get_by_role("tabpanel").locator("code")).to_contain_text(token)
 
     bearer = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=server.url, headers=bearer, timeout=60) as machine:
@@ -52,12 +47,10 @@ def test_a_token_is_created_used_and_revoked(signed_in: Page, server: Server) ->
     assert event["reason"] == "it was in a screenshot"
 
 
-def test_the_tokens_page_shows_a_viewer_the_first_steps_and_no_tokens(page: Page) -> None:
+def test_the_tokens_page_shows_a_viewer_no_tokens(page: Page) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 800})
     page.goto("/tokens")
 
     expect(page.get_by_role("heading", name="Requires the operator role")).to_be_visible()
-    page.get_by_role("tab", name="Atropos environment").click()
-    expect(page.get_by_role("tabpanel").locator("code")).to_contain_text("/atropos/my-run")
     wait_for_width(page, 360)
