@@ -14,7 +14,7 @@ export function Facts({ facts }: { facts: readonly (Fact | false | null | undefi
         (fact) =>
           fact && (
             <Fragment key={fact[0]}>
-              <dt className="faint">{fact[0]}</dt>
+              <dt className="faint anywhere">{fact[0]}</dt>
               <Box component="dd" m={0} className="anywhere">
                 {fact[1]}
               </Box>

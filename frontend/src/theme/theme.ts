@@ -91,6 +91,7 @@ export const theme = createTheme({
           fontSize: "var(--mantine-font-size-xs)",
           letterSpacing: 0,
           height: "auto",
+          marginInlineEnd: "0.25rem",
           minHeight: "var(--badge-height)",
           overflow: "visible",
         },
