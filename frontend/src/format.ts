@@ -64,6 +64,12 @@ export function percent(part: number | null | undefined): string {
   return `${Math.round(100 * part)} %`;
 }
 
+/** A small fraction in percent, to three digits: 0.00714 is 0.714 %. */
+export function finePercent(part: number | null | undefined): string {
+  if (part === null || part === undefined || !Number.isFinite(part)) return NOTHING;
+  return `${number(100 * part)} %`;
+}
+
 /** Seconds in a suitable unit: 0.4 s, 12 s, 3 min, 2 h 05, 4 d. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;

@@ -73,7 +73,7 @@ CLASS: Final = re.compile(r"\.([A-Za-z][\w-]*)")
 SELECTOR: Final = re.compile(r"([^{}]+)\{")
 COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 # Sheets of classes that all pages use; every other sheet is a CSS module.
-GLOBAL_SHEETS: Final = {"fonts", "roles", "base", "page", "panels", "tables", "charts", "index"}
+GLOBAL_SHEETS: Final = {"fonts", "roles", "base", "index"}
 # Classes of libraries, and of tones, which are composed.
 FOREIGN: Final = ("mantine-", "u-", "tone-", "contains-task-list")
 

@@ -91,7 +91,7 @@ export function TipBox({ tip, chart, width, nearest }: TipBoxProps) {
         </Text>
       ))}
       {rows.map(({ line, value, isNearest }) => (
-        <Group key={line.label} gap="xs" wrap="nowrap" fw={isNearest ? 600 : undefined} data-nearest={isNearest || undefined}>
+        <Group key={line.label} gap="xs" wrap="nowrap" fw={isNearest ? "bold" : undefined} data-nearest={isNearest || undefined}>
           <Swatch look={line} />
           <span>{line.label}</span>
           <Space flex={1} />

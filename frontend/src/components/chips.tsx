@@ -17,7 +17,7 @@ type Props = BadgeProps & Omit<ComponentProps<"button">, keyof BadgeProps> & { t
 export function Chip({ tone, sign, component, ...rest }: Props) {
   return (
     <Badge
-      {...{ size: "lg", radius: "xl", fw: 600, fz: "sm", color: tone, "data-tone": tone }}
+      {...{ size: "lg", radius: "xl", fw: "bold", fz: "sm", color: tone, "data-tone": tone }}
       component={component ?? "span"}
       leftSection={<span aria-hidden="true">{sign}</span>}
       styles={{ root: { fontSize: "var(--mantine-font-size-sm)" }, label: { whiteSpace: "nowrap" } }}
@@ -29,7 +29,7 @@ export function Chip({ tone, sign, component, ...rest }: Props) {
 /** The age beside the word of a chip. */
 export function ChipAge({ children }: { children: ReactNode }) {
   return (
-    <Text span inherit fw={400} data-age>
+    <Text span inherit fw="normal" data-age>
       {" · "}
       {children}
     </Text>

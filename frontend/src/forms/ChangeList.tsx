@@ -45,7 +45,7 @@ export function ChangeList({ changes, from }: { changes: Change[]; from: string 
         {changes.map((change) => (
           <tr key={change.path} data-change={change.kind} data-path={change.path}>
             <td>
-              <Text span fw={600} c={COLOURS[change.kind]} role="img" aria-label={change.kind}>
+              <Text span fw="bold" c={COLOURS[change.kind]} role="img" aria-label={change.kind}>
                 {SIGNS[change.kind]}
               </Text>
             </td>

@@ -16,7 +16,7 @@ import { Boundary, EmptyState, ErrorState, Skeletons } from "@/components/panels
 import { bytes, counted, number, visible } from "@/format";
 import { matchesIn, show } from "@/pages/viewer/find";
 import styles from "@/pages/viewer/messages.module.css";
-import viewer from "@/pages/viewer/viewer.module.css";
+import viewerCss from "@/pages/viewer/viewer.module.css";
 
 const Markdown = onDemand(() => import("@/components/Markdown"), "default");
 
@@ -229,7 +229,7 @@ const Pictures = ({ pictures }: { pictures: Picture[] }) => (
 const Fold = ({ title, text }: { title: string; text: string }) => (
   <details className={styles.fold}>
     <summary>{title}</summary>
-    <pre className={viewer.text}>{visible(text)}</pre>
+    <pre className={viewerCss.text}>{visible(text)}</pre>
   </details>
 );
 
@@ -243,7 +243,7 @@ type PartProps = {
 
 /** A part of a message, in the form of its kind. */
 function Part({ part: { kind, text, name, characters, is_error, picture }, isRaw, tool }: PartProps) {
-  const written = text && <pre className={viewer.text}>{visible(text)}</pre>;
+  const written = text && <pre className={viewerCss.text}>{visible(text)}</pre>;
   if (kind === "image") return picture && <Pictures pictures={[picture]} />;
   if (kind === "text") {
     const isFormatted = !isRaw && text.length <= MOST_FORMATTED;

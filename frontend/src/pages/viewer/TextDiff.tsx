@@ -8,7 +8,7 @@ import { counted, number, versionName, visible } from "@/format";
 import type { Side } from "@/pages/viewer/sides";
 import { folded, type Passage, textDiff, transcript } from "@/pages/viewer/textDiff";
 import styles from "@/pages/viewer/textDiff.module.css";
-import viewer from "@/pages/viewer/viewer.module.css";
+import viewerCss from "@/pages/viewer/viewer.module.css";
 
 /** Characters of each part of a message that are compared. */
 const MOST_CHARACTERS = 100_000;
@@ -82,7 +82,7 @@ function Column({ name, run, side, answer, passages, onChange }: ColumnProps) {
       {!answer.problem && !passages && <Skeletons heights={[160]} />}
       {passages && answer.text === "" && <p className="small soft">Empty answer.</p>}
       {passages && (
-        <div className={viewer.raw} style={{ maxHeight: "none" }} data-text>
+        <div className={viewerCss.raw} style={{ maxHeight: "none" }} data-text>
           {passages.map(({ kind, text, left_out }, index) => {
             const Tag = MARKS[kind];
             return (

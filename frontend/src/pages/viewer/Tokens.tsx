@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, useEffect, useRef, useState } from "react";
 import { type SequenceSummary, type SequenceWindow, WINDOW_TOKENS, windowQuery } from "@/api/groups";
 import { ErrorState } from "@/components/panels";
-import { number } from "@/format";
+import { finePercent, number } from "@/format";
 import { CHANNELS, type Channel, LABELS, LEGEND, lookOf, neighbour, tokenText } from "@/pages/viewer/channels";
 import styles from "@/pages/viewer/tokens.module.css";
 import { Neighbours } from "@/pages/viewer/ViewerLayout";
@@ -205,7 +205,7 @@ const Spans = memo(function Spans({ window, from, to, channel, selected }: Spans
 
 function likelihood(logprob: number): string {
   const part = Math.exp(logprob);
-  return part >= 0.001 ? `${number(100 * part)} %` : `1 in ${number(Math.round(1 / part))}`;
+  return part >= 0.001 ? finePercent(part) : `1 in ${number(Math.round(1 / part))}`;
 }
 
 type CardProps = { place: number | null; total: number; window: SequenceWindow | undefined };
