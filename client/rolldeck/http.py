@@ -483,9 +483,8 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
                     kept[have : have + len(chunk)] = chunk
                     have += len(chunk)
             if have < size_bytes:
-                raise InvalidMessageError(
-                    f"{path} has {have} bytes, not the {size_bytes} announced"
-                )
+                problem = f"{path} has {have} bytes, not the {size_bytes} announced"
+                raise InvalidMessageError(problem)
         except RolldeckError as failure:
             if not isinstance(failure, UnreachableError) and failure.status not in RETRIED_STATUSES:
                 raise

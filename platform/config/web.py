@@ -18,6 +18,7 @@ from django.conf import settings
 from uvicorn.supervisors import Multiprocess
 
 from config.connections import raise_open_files
+from config.embedded.children import SPARE
 from config.env import InvalidSetting
 from rollouts.fleet.process import child_environment
 from web.live.websocket_protocol import PING_SECONDS, PING_TIMEOUT_SECONDS
@@ -101,4 +102,4 @@ def listener_at(place: str) -> socket.socket:
 
 
 if __name__ == "__main__":
-    serve(listener_at(sys.argv[1]), workers=int(sys.argv[2]), is_spare=sys.argv[3:] == ["spare"])
+    serve(listener_at(sys.argv[1]), workers=int(sys.argv[2]), is_spare=sys.argv[3:] == [SPARE])

@@ -135,8 +135,7 @@ class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     uses_project_defaults: bool = True
     """Whether the project's default preset, configuration and tags apply."""
     preset: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET
-    """Name or id of a preset."""
-    """Preset of the run; omitted for the default of the project."""
+    """Name or id of the run's preset; omitted for the default of the project."""
     config: dict[str, Any] = {}
     tags: Annotated[list[str], Meta(max_length=20)] | UnsetType = UNSET
     """Tags of the run; omitted for those of the project."""

@@ -114,7 +114,12 @@ function LookFields({ look, change, xLabel, xChoices }: LookFieldsProps) {
   const changeEnds = useDebouncedCallback(change, TYPING_MS);
   const end = (key: "low" | "high", label: string) => (
     <NumberInput
-      {...{ size: "xs", w: "8rem", label, placeholder: "automatic", hideControls: true, defaultValue: look[key] ?? "" }}
+      size="xs"
+      w="8rem"
+      label={label}
+      placeholder="automatic"
+      hideControls
+      defaultValue={look[key] ?? ""}
       onChange={(value) => changeEnds({ [key]: typeof value === "number" ? value : undefined })}
     />
   );
@@ -124,7 +129,11 @@ function LookFields({ look, change, xLabel, xChoices }: LookFieldsProps) {
       {end("high", "To")}
       {xChoices && (
         <Select
-          {...{ size: "xs", label: "X axis", placeholder: look.x ? undefined : xLabel, searchable: true, clearable: true }}
+          size="xs"
+          label="X axis"
+          placeholder={look.x ? undefined : xLabel}
+          searchable
+          clearable
           clearButtonProps={{ "aria-label": "Reset the x axis" }}
           limit={OPTIONS_AT_MOST}
           data={[...new Set([...(look.x ? [look.x] : []), ...xChoices])]}

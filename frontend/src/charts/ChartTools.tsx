@@ -35,7 +35,12 @@ function SheetDialog({ name, sheet, isTime, onClose }: { name: string; sheet: Sh
   return (
     <Dialog onClose={onClose} title={`${name} as a table`} size="xl">
       <DataTable
-        {...{ label: `Rows of ${name}`, role: "group", rows, columns, keyOf: String, page: ROWS_A_PAGE }}
+        label={`Rows of ${name}`}
+        role="group"
+        rows={rows}
+        columns={columns}
+        keyOf={String}
+        page={ROWS_A_PAGE}
         empty={<p className="soft">No data in view.</p>}
       />
     </Dialog>

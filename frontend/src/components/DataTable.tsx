@@ -165,7 +165,10 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, li
     const next = order === first ? second : order === second && !onOrder ? "" : first;
     const direction = by !== name ? undefined : isDown ? ("descending" as const) : ("ascending" as const);
     return {
-      ...{ title, className: own, isNumber, "aria-sort": direction },
+      title,
+      className: own,
+      isNumber,
+      "aria-sort": direction,
       label: (
         <UnstyledButton className={css.sort} onClick={() => (onOrder ?? setOwn)(next)}>
           {label}
@@ -179,7 +182,13 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, li
       <Fragment key={keyOf(row)}>
         <Boundary part="Row" data={row} frame={(failure) => <Row width={headings.length}>{failure}</Row>}>
           <Line
-            {...{ row, columns: shown, attributes, keyOf, line, labelOf: selection?.labelOf, onChoose: selection?.onChoose }}
+            row={row}
+            columns={shown}
+            attributes={attributes}
+            keyOf={keyOf}
+            line={line}
+            labelOf={selection?.labelOf}
+            onChoose={selection?.onChoose}
             isChosen={selection?.chosen.has(String(keyOf(row))) ?? false}
           />
         </Boundary>

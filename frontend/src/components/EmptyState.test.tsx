@@ -26,9 +26,27 @@ function emptyServer() {
     .on("GET", "/api/v1/runs/{run}/mixing", { batch_size: null, dry_deadline_seconds: null, environments: [] })
     .on("GET", "/api/v1/runs/{run}/ledger", { ...ledger, environments: [], audited_at: null })
     .on("GET", "/api/v1/runs/{run}/queue", {
-      ...{ at: new Date().toISOString(), unit: "sequences", queued: 0, queued_sequences: 0, waiting: 0, leased: 0, leased_sequences: 0 },
-      ...{ size_bytes: 0, batch_size: 32, threshold: 96, resume_at: 48, paused: false, gates: [], since: null, set_by: null },
-      ...{ trained_per_second: null, resumes_in_seconds: null, environments: [], served_steps: 0, ledger, next_batch: null },
+      at: new Date().toISOString(),
+      unit: "sequences",
+      queued: 0,
+      queued_sequences: 0,
+      waiting: 0,
+      leased: 0,
+      leased_sequences: 0,
+      size_bytes: 0,
+      batch_size: 32,
+      threshold: 96,
+      resume_at: 48,
+      paused: false,
+      gates: [],
+      since: null,
+      set_by: null,
+      trained_per_second: null,
+      resumes_in_seconds: null,
+      environments: [],
+      served_steps: 0,
+      ledger,
+      next_batch: null,
     });
   addRun(server, runOf("far", { kind: "outside" }));
   addRun(server, runOf("pole", { kind: "fleet", policy_step: -2, num_workers: 2 }));

@@ -17,7 +17,12 @@ type Props = BadgeProps & Omit<ComponentProps<"button">, keyof BadgeProps> & { t
 export function Chip({ tone, sign, component, ...rest }: Props) {
   return (
     <Badge
-      {...{ size: "lg", radius: "xl", fw: "bold", fz: "sm", color: tone, "data-tone": tone }}
+      size="lg"
+      radius="xl"
+      fw="bold"
+      fz="sm"
+      color={tone}
+      data-tone={tone}
       component={component ?? "span"}
       leftSection={<span aria-hidden="true">{sign}</span>}
       styles={{ root: { fontSize: "var(--mantine-font-size-sm)" }, label: { whiteSpace: "nowrap" } }}

@@ -70,8 +70,16 @@ export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyP
 export function Command({ text }: { text: string }) {
   return (
     <Group
-      {...{ display: "inline-flex", wrap: "nowrap", gap: "sm", maw: "100%", px: "sm", py: 6, ta: "left" }}
-      {...{ bd: "1px solid var(--line)", bdrs: "md", bg: "var(--panel-sunk)" }}
+      display="inline-flex"
+      wrap="nowrap"
+      gap="sm"
+      maw="100%"
+      px="sm"
+      py={6}
+      ta="left"
+      bd="1px solid var(--line)"
+      bdrs="md"
+      bg="var(--panel-sunk)"
       data-command
     >
       <Text component="code" ff="monospace" size="sm" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>

@@ -10,8 +10,16 @@ type Fields = Omit<SetAlertRule, "reason">;
 export type RuleStart = Partial<Pick<Fields, "metric" | "run" | "threshold">>;
 
 const EMPTY: Fields = {
-  ...{ name: "", metric: "", comparator: "above", threshold: null, for_seconds: 0, severity: "warning" },
-  ...{ runbook: "", run: null, filter: "", is_enabled: true },
+  name: "",
+  metric: "",
+  comparator: "above",
+  threshold: null,
+  for_seconds: 0,
+  severity: "warning",
+  runbook: "",
+  run: null,
+  filter: "",
+  is_enabled: true,
 };
 const optionsOf = <T extends string>(labels: Record<T, string>) =>
   Object.entries<string>(labels).map(([value, label]) => ({ value: value as T, label }));
@@ -25,7 +33,8 @@ export default function RuleDialog({ rule, start = {}, onClose }: Props) {
   const mayOperate = useMayOperate();
   const [fields, setFields] = useState<Fields>(() => {
     const { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled } = rule ?? {
-      ...{ ...EMPTY, name: start.metric ?? "" },
+      ...EMPTY,
+      name: start.metric ?? "",
       ...start,
     };
     return { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled };
@@ -38,15 +47,23 @@ export default function RuleDialog({ rule, start = {}, onClose }: Props) {
   };
   const error = (name: keyof Fields) => refused.find(({ field }) => field === name)?.message;
   const text = (name: "name" | "metric" | "runbook" | "run" | "filter") => ({
-    ...{ value: fields[name] ?? "", error: error(name), spellCheck: name === "runbook" },
+    value: fields[name] ?? "",
+    error: error(name),
+    spellCheck: name === "runbook",
     onChange: (event: { currentTarget: { value: string } }) => change({ [name]: event.currentTarget.value }),
   });
   const amount = (name: "threshold" | "for_seconds"): NumberInputProps => ({
-    ...{ value: fields[name] ?? "", error: error(name), hideControls: true, required: true },
+    value: fields[name] ?? "",
+    error: error(name),
+    hideControls: true,
+    required: true,
     onChange: (value) => change({ [name]: value === "" ? null : Number(value) }),
   });
   const choice = <T extends string>(name: "comparator" | "severity", data: { value: T; label: string }[]) => ({
-    ...{ data, value: fields[name] as T, allowDeselect: false, error: error(name) },
+    data,
+    value: fields[name] as T,
+    allowDeselect: false,
+    error: error(name),
     onChange: (value: T | null) => value && change({ [name]: value }),
   });
   const hasLevel = isCompared(fields.comparator);

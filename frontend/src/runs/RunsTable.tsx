@@ -24,7 +24,10 @@ type Props = {
 const keyOf = ({ id }: ShownRun) => id;
 
 const NAME: Column<ShownRun> = {
-  ...{ id: "name", label: "Name", sort: "name", className: css.name },
+  id: "name",
+  label: "Name",
+  sort: "name",
+  className: css.name,
   cell: (run) => (
     <>
       <Link to="/runs/$name" params={{ name: addressOf(run) }} data-open>

@@ -42,7 +42,7 @@ export function BulkDialog({ action, which, runs, rows, filter, onClose }: BulkP
   const [tag, setTag] = useState("");
   const [progress, setProgress] = useState({ done: 0, left: runs });
   const isAll = "q" in which && !which.q.trim();
-  const { label, does, drops, destroys } = ACTIONS[action];
+  const { label, does, typed, destroys } = ACTIONS[action];
   const dropped = droppedOfAll(action, rows, runs);
   const asked = isAll ? { ...which, all_runs: runs } : which;
   const act = useMutation({
@@ -60,8 +60,8 @@ export function BulkDialog({ action, which, runs, rows, filter, onClose }: BulkP
       recordedIn="Recorded in the history of each run."
       submit={label}
       isReady={!needsTag || tag !== ""}
-      typed={isAll || drops ? String(runs) : undefined}
-      needsReason={drops}
+      typed={isAll || typed ? String(runs) : undefined}
+      needsReason={typed}
       destroys={destroys}
       onSubmit={(reason) => act.mutate(reason)}
       onClose={onClose}

@@ -101,7 +101,10 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<Props, "list" | 
 
 /** The least and the greatest of the values of a group's sequences. */
 const rangeColumn = (label: string, title: string, of: (sample: Sample) => (number | null)[]): Column => ({
-  ...{ label, title, isNumber: true, className: "mantine-visible-from-sm" },
+  label,
+  title,
+  isNumber: true,
+  className: "mantine-visible-from-sm",
   cell: (sample) => {
     const known = of(sample).filter((one) => one !== null);
     if (known.length === 0) return "–";
@@ -116,7 +119,10 @@ const rangeColumn = (label: string, title: string, of: (sample: Sample) => (numb
 
 /** A column of metadata or an override. */
 const factColumn = (fact: Fact): Column => ({
-  ...{ id: fact, label: visible(fact.slice(fact.indexOf(".") + 1)), sort: fact, className: styles.fact },
+  id: fact,
+  label: visible(fact.slice(fact.indexOf(".") + 1)),
+  sort: fact,
+  className: styles.fact,
   title: visible(fact.startsWith("meta.") ? `Metadata ${fact.slice(5)}` : `Override ${fact.slice(9)}`),
   cell: ({ columns }) => {
     const value = columns[fact];
@@ -153,7 +159,9 @@ function columnsOf({ kind, hasRuns, isOnePrompt, list, columns = [], hasCorrect,
       ),
     },
     hasRuns === true && {
-      ...{ label: "Run", sort: "run", className: styles.from },
+      label: "Run",
+      sort: "run",
+      className: styles.from,
       cell: ({ run }) => (
         <Link to="/runs/$name" params={{ name: run }}>
           {run}
@@ -161,7 +169,9 @@ function columnsOf({ kind, hasRuns, isOnePrompt, list, columns = [], hasCorrect,
       ),
     },
     !isOnePrompt && {
-      ...{ label: "Environment", sort: "env", className: `${styles.from} ${styles.roomy}` },
+      label: "Environment",
+      sort: "env",
+      className: `${styles.from} ${styles.roomy}`,
       cell: ({ lesson, environment }) => titled(visible(lesson || environment)),
     },
     {
@@ -173,30 +183,29 @@ function columnsOf({ kind, hasRuns, isOnePrompt, list, columns = [], hasCorrect,
     },
     isGroup && !isOnePrompt && rangeColumn("Range", "Least and greatest score of its sequences", ({ scores }) => scores),
     hasCorrect && {
-      ...{
-        label: "Solved",
-        sort: "solved",
-        isNumber: true,
-        className: "mantine-visible-from-sm",
-        title: "Correct sequences of the group, by the environment",
-      },
+      label: "Solved",
+      sort: "solved",
+      isNumber: true,
+      className: "mantine-visible-from-sm",
+      title: "Correct sequences of the group, by the environment",
       cell: ({ correct, sequences }) => (correct === null ? "–" : `${number(correct)}/${number(sequences)}`),
     },
     hasAdvantages && rangeColumn("Advantage", "Least and greatest mean advantage of its sequences", ({ advantages }) => advantages),
     ...columns.map(factColumn),
     {
-      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: styles.roomy, isNumber: true },
+      label: isGroup ? "Tokens" : "Steps",
+      sort: "length",
+      className: styles.roomy,
+      isNumber: true,
       title: isGroup ? "Tokens of the longest sequence" : "Env steps",
       cell: ({ length }) => (length === null ? "–" : count(length)),
     },
     {
-      ...{
-        label: "Version",
-        sort: "version",
-        className: "mantine-visible-from-sm",
-        isNumber: true,
-        title: "Version of the policy that acted",
-      },
+      label: "Version",
+      sort: "version",
+      className: "mantine-visible-from-sm",
+      isNumber: true,
+      title: "Version of the policy that acted",
       cell: ({ policy_step }) => (policy_step === null ? "–" : policyStep(policy_step)),
     },
     kind === "episode"
@@ -223,7 +232,9 @@ const idOf = ({ id }: Sample) => id;
 const idInRun = ({ run, id }: Sample) => `${run} ${id}`;
 const labelOf = ({ id }: Sample) => `Select group ${id}`;
 const attributesOf = ({ id, kind }: Sample) => ({
-  ...{ "data-opens": true, "data-row": true, "data-sample": id },
+  "data-opens": true,
+  "data-row": true,
+  "data-sample": id,
   ...(kind === "group" && { "data-group": id }),
 });
 

@@ -56,19 +56,17 @@ function Place({ label, icon: Icon, active, ...address }: PlaceProps) {
     <NavLink
       {...(address.to ? { component: Link, activeOptions: { exact: true } } : {})}
       {...address}
-      {...{
-        active,
-        label,
-        title: label,
-        "aria-label": label,
-        color: "quiet",
-        c: active ? "var(--ink)" : "soft",
-        fw: active ? 600 : undefined,
-        py: 6,
-        px: "sm",
-        bdrs: "md",
-        noWrap: true,
-      }}
+      active={active}
+      label={label}
+      title={label}
+      aria-label={label}
+      color="quiet"
+      c={active ? "var(--ink)" : "soft"}
+      fw={active ? 600 : undefined}
+      py={6}
+      px="sm"
+      bdrs="md"
+      noWrap
       leftSection={<Icon size={17} strokeWidth={1.8} aria-hidden="true" />}
     />
   );
@@ -80,7 +78,7 @@ export function Rail() {
   const isAdmin = useSession()?.role === "admin";
   const links = (pages: MainPage[]) =>
     pages.map(({ to, label, icon, ...page }) => (
-      <Place key={to} {...{ to, label, icon }} active={isWithin(path, { to, label, icon, ...page })} />
+      <Place key={to} to={to} label={label} icon={icon} active={isWithin(path, { to, label, icon, ...page })} />
     ));
   return (
     <nav className={css.rail} aria-label="Main">

@@ -6,10 +6,29 @@ import type { AlertGroup, AlertRow, AlertSummary } from "@/api/alerts";
 export function alertOf(id: number, message: string, changes: Partial<AlertRow> = {}): AlertRow {
   const now = new Date().toISOString();
   return {
-    ...{ id, kind: "items_corrupt", title: "Stored bytes are corrupt", advice: "Discard the batch.", severity: "warning", state: "open" },
-    ...{ run: null, run_uid: null, subject: "", metric: "", message, first_seen_at: now, last_seen_at: now, times_seen: 1 },
-    ...{ cleared_at: null, acknowledged_at: null, acknowledged_by: "", acknowledged_reason: "", is_snoozed: false, snoozed_until: null },
-    ...{ resolved_at: null, resolved_by: "", resolved_reason: "" },
+    id,
+    kind: "items_corrupt",
+    title: "Stored bytes are corrupt",
+    advice: "Discard the batch.",
+    severity: "warning",
+    state: "open",
+    run: null,
+    run_uid: null,
+    subject: "",
+    metric: "",
+    message,
+    first_seen_at: now,
+    last_seen_at: now,
+    times_seen: 1,
+    cleared_at: null,
+    acknowledged_at: null,
+    acknowledged_by: "",
+    acknowledged_reason: "",
+    is_snoozed: false,
+    snoozed_until: null,
+    resolved_at: null,
+    resolved_by: "",
+    resolved_reason: "",
     ...changes,
   };
 }

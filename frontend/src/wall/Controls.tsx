@@ -80,14 +80,12 @@ type PickerProps = {
 export function PanelPicker({ names, chosen, onChange, noteOf }: PickerProps) {
   return (
     <TagsInput
-      {...{
-        flex: chosen.length > 0 ? "1 1 100%" : "1 1 14rem",
-        size: "xs",
-        label: "Panels",
-        clearable: true,
-        splitChars: [],
-        acceptValueOnBlur: false,
-      }}
+      flex={chosen.length > 0 ? "1 1 100%" : "1 1 14rem"}
+      size="xs"
+      label="Panels"
+      clearable
+      splitChars={[]}
+      acceptValueOnBlur={false}
       placeholder="metric, /regex/ or = a / b"
       clearButtonProps={{ "aria-label": "Reset to the default panels" }}
       maxTags={PANELS_AT_MOST}

@@ -14,7 +14,14 @@ import { presetsOf } from "./presets";
 beforeEach(showAll);
 
 const VIEW: WallView = {
-  ...{ runs: ["a"], axis: "step", xLabel: "train step", points: 600, smooth: 0, isLive: false, sync: "test", onZoom: () => {} },
+  runs: ["a"],
+  axis: "step",
+  xLabel: "train step",
+  points: 600,
+  smooth: 0,
+  isLive: false,
+  sync: "test",
+  onZoom: () => {},
 };
 
 /** A wall of panels for lines of the server; requests with a metric named `odd` fail. */

@@ -54,9 +54,21 @@ export function useWallView({ kinds, view, usual, moving, change, isPickable, ..
   const words = JSON.stringify([runs, kinds, places, groups]);
   return useMemo(
     () => ({
-      ...{ runs, axis, xLabel: xLabelOf(axis, kinds), span: spanOf({ from, to }) ?? moving, points, sync, isLive, marks },
-      ...{ smooth, spread, groups, places: places && new Map(places), hidden: { value: namesOf(hide), change: onHide } },
-      ...{ onZoom, onPick: isPickable ? onPick : undefined },
+      runs,
+      axis,
+      xLabel: xLabelOf(axis, kinds),
+      span: spanOf({ from, to }) ?? moving,
+      points,
+      sync,
+      isLive,
+      marks,
+      smooth,
+      spread,
+      groups,
+      places: places && new Map(places),
+      hidden: { value: namesOf(hide), change: onHide },
+      onZoom,
+      onPick: isPickable ? onPick : undefined,
     }),
     [words, axis, from, to, moving, points, sync, isLive, marks, smooth, spread, hide, isPickable, onZoom, onHide, onPick],
   );

@@ -11,7 +11,10 @@ it("keeps valid values only", () => {
   expect(viewOf({ q: 7, runs: 3, by: true })).toEqual({ q: "7", runs: "3" });
   expect(viewOf({ x: "moon", from: 2, to: 1, smooth: 1, charts: "kl", last: 7, view: -1, by: "colour" })).toEqual({});
   expect(viewOf({ charts: ["a", "", 3, "a"], by: "config.seed", spread: "range", view: 4 })).toEqual({
-    ...{ charts: ["a"], by: "config.seed", spread: "range", view: 4 },
+    charts: ["a"],
+    by: "config.seed",
+    spread: "range",
+    view: 4,
   });
   expect(viewOf({ smooth: Number.NaN, from: Number.POSITIVE_INFINITY, to: 3, prompt: "x", config: "some", hide: ["a"] })).toEqual({});
 });

@@ -64,8 +64,15 @@ const text = (value: unknown): string | undefined => (typeof value === "string" 
 
 /** Parameters of earlier versions, which the router keeps unless a route names them. */
 const EARLIER = {
-  ...{ with: undefined, layout: undefined, pin: undefined, prompt: undefined, m: undefined, panels: undefined, log: undefined },
-  ...{ under: undefined, marks: undefined },
+  with: undefined,
+  layout: undefined,
+  pin: undefined,
+  prompt: undefined,
+  m: undefined,
+  panels: undefined,
+  log: undefined,
+  under: undefined,
+  marks: undefined,
 };
 
 /** The parameters of links of earlier versions under their present names. */

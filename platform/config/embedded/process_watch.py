@@ -289,14 +289,15 @@ class ProcessWatch:
             self._report_failure(watched.part.name, str(error), "")
 
     def _start_spares(self) -> None:
-        """Start missing spares while every part is ready, so that they delay no start."""
-        if any(watched.ready_at is None for watched in self._watched):
-            return
+        """Start missing spares of parts that are ready, so that they delay no start of these."""
+        starting = {watched.part.name for watched in self._watched if watched.ready_at is None}
         now = time.monotonic()
-        for part in [watched.part for watched in self._watched if watched.part.spare]:
+        for part in [watched.part for watched in self._watched]:
+            if part.spare is None or part.name in starting:
+                continue
             last = self._spares.get(part.name)
-            is_due = last is None or now - last.started_at >= SPARE_SECONDS
-            if part.spare and is_due and (last is None or last.exit_code is not None):
+            has_ended = last is not None and last.exit_code is not None
+            if last is None or (has_ended and now - last.started_at >= SPARE_SECONDS):
                 self._spares[part.name] = Child(part.spare, log_folder=self._log_folder)
 
 

@@ -83,7 +83,10 @@ export function FilterBox({ language, label, placeholder, value, onChange, probl
       data-filter
       role="combobox"
       aria-expanded={false}
-      {...{ flex: "1 1 22rem", miw: 0, maw: "46rem", ff: "monospace" }}
+      flex="1 1 22rem"
+      miw={0}
+      maw="46rem"
+      ff="monospace"
       leftSection={<Search size={15} aria-hidden="true" />}
       aria-label={label}
       placeholder={placeholder}

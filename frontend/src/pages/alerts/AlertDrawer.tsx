@@ -75,12 +75,17 @@ function Decide({ alert, onSnooze }: { alert: AlertDetail; onSnooze: () => void 
     { label: "Snooze…", does: "Suspend its notifications for a time.", act: onSnooze },
     { label: "Resolve", does: "Closes the alert. It does not fire again while the condition holds.", act: () => act("resolve") },
     {
-      ...{ label: `Acknowledge all ${number(count)} of this kind`, isFor: isOpen && count > 1 },
-      ...{ does: "Marks every open alert of this kind as being worked on.", act: () => act("acknowledge", true) },
+      label: `Acknowledge all ${number(count)} of this kind`,
+      isFor: isOpen && count > 1,
+      does: "Marks every open alert of this kind as being worked on.",
+      act: () => act("acknowledge", true),
     },
     {
-      ...{ label: "Acknowledge", isFor: isOpen, variant: "filled" },
-      ...{ does: "Marks the alert as being worked on.", act: () => act("acknowledge") },
+      label: "Acknowledge",
+      isFor: isOpen,
+      variant: "filled",
+      does: "Marks the alert as being worked on.",
+      act: () => act("acknowledge"),
     },
   ];
   return (

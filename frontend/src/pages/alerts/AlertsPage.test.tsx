@@ -56,8 +56,18 @@ it("acknowledges all alerts of a kind", async () => {
 it("snoozes an alert until the snooze is ended, and lists it until then", async () => {
   const alert = alertOf(2, "run b is silent");
   const row = {
-    ...{ id: 5, kind: alert.kind, title: alert.title, message: alert.message, alert: 2, rule: null, run: null, run_uid: null, until: null },
-    ...{ reason: "known", created_at: alert.first_seen_at, created_by: "ada" },
+    id: 5,
+    kind: alert.kind,
+    title: alert.title,
+    message: alert.message,
+    alert: 2,
+    rule: null,
+    run: null,
+    run_uid: null,
+    until: null,
+    reason: "known",
+    created_at: alert.first_seen_at,
+    created_by: "ada",
   };
   let rows = [row];
   const server = serverFor()

@@ -70,7 +70,9 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
       ),
     },
     {
-      ...{ label: "Run", className: "mantine-visible-from-sm", value: ({ run }) => run },
+      label: "Run",
+      className: "mantine-visible-from-sm",
+      value: ({ run }) => run,
       cell: ({ run }) =>
         run ? (
           <Link to="/runs/$name" params={{ name: run }} data-strong>
@@ -81,21 +83,25 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
         ),
     },
     {
-      ...{ label: "Since", className: "soft", isNumber: true, value: ({ first_seen_at }) => first_seen_at },
+      label: "Since",
+      className: "soft",
+      isNumber: true,
+      value: ({ first_seen_at }) => first_seen_at,
       cell: ({ first_seen_at }) => <Age at={first_seen_at} suffix=" ago" />,
     },
     {
-      ...{
-        label: "Cleared",
-        className: "soft mantine-visible-from-sm",
-        isNumber: true,
-        value: ({ cleared_at, resolved_at }) => cleared_at ?? resolved_at,
-      },
+      label: "Cleared",
+      className: "soft mantine-visible-from-sm",
+      isNumber: true,
+      value: ({ cleared_at, resolved_at }) => cleared_at ?? resolved_at,
       cell: ({ cleared_at, resolved_at }) =>
         cleared_at || resolved_at ? <Age at={cleared_at ?? resolved_at} suffix=" ago" /> : <span className="faint">ongoing</span>,
     },
     {
-      ...{ label: "Times", className: "mantine-visible-from-sm", isNumber: true, value: ({ times_seen }) => times_seen },
+      label: "Times",
+      className: "mantine-visible-from-sm",
+      isNumber: true,
+      value: ({ times_seen }) => times_seen,
       title: "Number of times the alert fired; a continuous condition counts once",
     },
   ];
@@ -106,21 +112,36 @@ function Filters({ asked, look }: { asked: AskedAlerts; look: Look }) {
   return (
     <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="xs" px="md" py="sm">
       <TextInput
-        {...{ size: "xs", label: "Text", placeholder: "in the message", value: asked.text ?? "" }}
+        size="xs"
+        label="Text"
+        placeholder="in the message"
+        value={asked.text ?? ""}
         data-filter
         onChange={(event) => look({ text: event.currentTarget.value })}
       />
       <TextInput
-        {...{ size: "xs", label: "Run", placeholder: "full name", value: asked.run ?? "" }}
+        size="xs"
+        label="Run"
+        placeholder="full name"
+        value={asked.run ?? ""}
         onChange={(event) => look({ run: event.currentTarget.value })}
       />
       <Select
-        {...{ size: "xs", label: "Kind", placeholder: "any", clearable: true, searchable: true, data: kinds }}
+        size="xs"
+        label="Kind"
+        placeholder="any"
+        clearable
+        searchable
+        data={kinds}
         value={asked.kind ?? null}
         onChange={(kind) => look({ kind: kind ?? undefined })}
       />
       <Select
-        {...{ size: "xs", label: "Severity", placeholder: "any", clearable: true, data: SEVERITIES }}
+        size="xs"
+        label="Severity"
+        placeholder="any"
+        clearable
+        data={SEVERITIES}
         value={asked.severity ?? null}
         onChange={(severity) => look({ severity: (severity as AskedAlerts["severity"]) ?? undefined })}
       />
@@ -187,7 +208,9 @@ function EndSnooze({ snooze, onClose }: { snooze: Snooze; onClose: () => void })
 
 const SNOOZES: Column<Snooze>[] = [
   {
-    ...{ label: "Snoozed", className: "anywhere", value: ({ title }) => title },
+    label: "Snoozed",
+    className: "anywhere",
+    value: ({ title }) => title,
     cell: ({ alert, rule, run, title, message }) => (
       <>
         <Link to="/alerts" search={alert === null ? { view: "rules", rule: rule ?? undefined } : { alert }} data-open>
@@ -201,11 +224,15 @@ const SNOOZES: Column<Snooze>[] = [
     ),
   },
   {
-    ...{ label: "Until", className: "soft", isNumber: true, value: ({ until }) => until },
+    label: "Until",
+    className: "soft",
+    isNumber: true,
+    value: ({ until }) => until,
     cell: ({ until }) => (until ? <Moment at={until} /> : "until ended"),
   },
   {
-    ...{ label: "Reason", className: "anywhere" },
+    label: "Reason",
+    className: "anywhere",
     cell: ({ reason, created_by, created_at }) => (
       <>
         “{visible(reason)}”

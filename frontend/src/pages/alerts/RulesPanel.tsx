@@ -62,7 +62,9 @@ function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
 const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete: (rule: AlertRule) => void): Column<AlertRule>[] => [
   { label: "State", cell: (rule) => <RuleChip rule={rule} />, value: ({ firing }) => firing },
   {
-    ...{ label: "Rule", className: "anywhere", value: ({ name }) => name },
+    label: "Rule",
+    className: "anywhere",
+    value: ({ name }) => name,
     cell: ({ id, name, metric, condition, severity }) => (
       <>
         <UnstyledButton data-open onClick={() => onEdit(id)}>
@@ -76,7 +78,9 @@ const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete
   },
   { label: "Scope", cell: (rule) => <Where rule={rule} /> },
   {
-    ...{ label: "Changed", className: "soft small mantine-visible-from-sm", value: ({ changed_at }) => changed_at },
+    label: "Changed",
+    className: "soft small mantine-visible-from-sm",
+    value: ({ changed_at }) => changed_at,
     cell: ({ changed_by, changed_at }) => (
       <>
         {visible(changed_by)}, <Age at={changed_at} suffix=" ago" />
@@ -84,10 +88,16 @@ const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete
     ),
   },
   {
-    ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, isNumber: true, className: "nowrap" },
+    id: "actions",
+    label: <VisuallyHidden>Actions</VisuallyHidden>,
+    isNumber: true,
+    className: "nowrap",
     cell: (rule) => (
       <Button
-        {...{ size: "compact-sm", variant: "subtle", color: "red", disabled: !mayOperate }}
+        size="compact-sm"
+        variant="subtle"
+        color="red"
+        disabled={!mayOperate}
         title={mayOperate ? undefined : TAKES_OPERATOR}
         aria-label={`Delete ${visible(rule.name)}`}
         onClick={() => onDelete(rule)}

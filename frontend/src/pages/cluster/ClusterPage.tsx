@@ -31,7 +31,10 @@ function servicesOf({ database, broker, storage, ray, jobs, versions }: Cluster)
   const alive = ray.nodes.filter((node) => node.alive).length;
   return [
     {
-      ...{ id: "database", title: `PostgreSQL ${database.version ?? ""}`, part: database, address: database.address },
+      id: "database",
+      title: `PostgreSQL ${database.version ?? ""}`,
+      part: database,
+      address: database.address,
       use: [
         share(database.connections, database.connections_at_most),
         `${number(database.connections)} of ${counted(database.connections_at_most, "connection")}`,
@@ -42,7 +45,10 @@ function servicesOf({ database, broker, storage, ray, jobs, versions }: Cluster)
       ],
     },
     {
-      ...{ id: "broker", title: `${broker.product ?? "Valkey or Redis"} ${broker.version ?? ""}`, part: broker, address: broker.address },
+      id: "broker",
+      title: `${broker.product ?? "Valkey or Redis"} ${broker.version ?? ""}`,
+      part: broker,
+      address: broker.address,
       use: [
         share(broker.memory_bytes, broker.memory_at_most_bytes),
         `${bytes(broker.memory_bytes)}${broker.memory_at_most_bytes ? ` of ${bytes(broker.memory_at_most_bytes)}` : ", no limit"}`,
@@ -50,7 +56,10 @@ function servicesOf({ database, broker, storage, ray, jobs, versions }: Cluster)
       facts: [counted(broker.waiting_jobs, "queued job"), `up for ${duration(broker.uptime_seconds)}`],
     },
     {
-      ...{ id: "storage", title: "Payload storage", part: storage, address: storage.place },
+      id: "storage",
+      title: "Payload storage",
+      part: storage,
+      address: storage.place,
       use:
         storage.kind === "s3"
           ? undefined
@@ -61,11 +70,16 @@ function servicesOf({ database, broker, storage, ray, jobs, versions }: Cluster)
       ],
     },
     {
-      ...{ id: "ray", title: "Ray", part: ray, address: ray.address },
+      id: "ray",
+      title: "Ray",
+      part: ray,
+      address: ray.address,
       facts: ray.nodes.length > 0 ? [`${number(alive)} of ${counted(ray.nodes.length, "node")} alive`] : [],
     },
     {
-      ...{ id: "jobs", title: "Background jobs", part: jobs },
+      id: "jobs",
+      title: "Background jobs",
+      part: jobs,
       facts: Object.entries(versions).map(([name, version]) => `${name} ${version}`),
     },
   ];
@@ -84,7 +98,8 @@ function Details({ part, facts, address }: Service) {
 const SERVICES: Column<Service>[] = [
   { label: "Service", className: "nowrap", cell: ({ title }) => <b>{visible(title.trim())}</b>, value: ({ title }) => title },
   {
-    ...{ label: "State", value: ({ part }: Service) => part.state },
+    label: "State",
+    value: ({ part }: Service) => part.state,
     cell: ({ id, part }) => (
       <StateChip
         state={part.state}
@@ -95,7 +110,9 @@ const SERVICES: Column<Service>[] = [
     ),
   },
   {
-    ...{ label: "Use", className: "mantine-visible-from-sm nowrap", value: ({ use }: Service) => use?.[0] },
+    label: "Use",
+    className: "mantine-visible-from-sm nowrap",
+    value: ({ use }: Service) => use?.[0],
     cell: ({ use, part }) => use && (part.state === "up" || part.confirmed_at !== null) && <Use part={use[0]} words={use[1]} />,
   },
   { label: "Details", className: "anywhere small", cell: (service) => <Details {...service} /> },

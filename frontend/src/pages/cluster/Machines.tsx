@@ -147,7 +147,10 @@ function reserved({ id, label }: Resource): Column<Place> {
     id === "cpus" || id === "gpus" ? [node[`${id}_used`], node[id]] : [node[`${id}_used_bytes`] ?? 0, node[`${id}_bytes`] ?? 0];
   const format = id === "cpus" || id === "gpus" ? number : bytes;
   return {
-    ...{ id, label, title: "Reserved by actors of Ray", className: "mantine-visible-from-sm nowrap" },
+    id,
+    label,
+    title: "Reserved by actors of Ray",
+    className: "mantine-visible-from-sm nowrap",
     value: ({ node }) => node && share(...amounts(node)),
     cell: ({ node, host }) => {
       if (!node) return null;
@@ -161,7 +164,10 @@ function reserved({ id, label }: Resource): Column<Place> {
 
 const COLUMNS: Column<Place>[] = [
   {
-    ...{ id: "host", label: "Machine", className: css.process, value: ({ host }: Place) => host },
+    id: "host",
+    label: "Machine",
+    className: css.process,
+    value: ({ host }: Place) => host,
     cell: ({ host, node }) => (
       <>
         <b className="anywhere">{visible(host) || "node"}</b> {node?.is_head && <Badge>head</Badge>}
@@ -179,7 +185,9 @@ const COLUMNS: Column<Place>[] = [
   reserved({ id: "memory", label: "Memory" }),
   reserved({ id: "object_store", label: "Object store" }),
   {
-    ...{ id: "workers", label: "Workers", value: ({ runs }: Place) => runs.reduce((sum, { workers }) => sum + workers, 0) },
+    id: "workers",
+    label: "Workers",
+    value: ({ runs }: Place) => runs.reduce((sum, { workers }) => sum + workers, 0),
     cell: (place) => (
       <>
         {place.runs.map(({ run, workers }) => (

@@ -3,13 +3,27 @@ import type { MachineCordon, RayNode } from "@/api/deployment";
 import { emptied, type Located, placesOf } from "@/pages/cluster/machines";
 
 const node = (host: string, given: Partial<RayNode> = {}): RayNode => ({
-  ...{ node: `${host}-id`, host, is_head: false, alive: true, cpus: 4, cpus_used: 1, gpus: 0, gpus_used: 0 },
-  ...{ memory_bytes: 8e9, memory_used_bytes: 0, object_store_bytes: 1e9, object_store_used_bytes: 0 },
+  node: `${host}-id`,
+  host,
+  is_head: false,
+  alive: true,
+  cpus: 4,
+  cpus_used: 1,
+  gpus: 0,
+  gpus_used: 0,
+  memory_bytes: 8e9,
+  memory_used_bytes: 0,
+  object_store_bytes: 1e9,
+  object_store_used_bytes: 0,
   ...given,
 });
 
 const located = (nodes: RayNode[], given: Partial<Located> = {}): Located => ({
-  ...{ placements: [], cordons: [], web: [], workers: [], schedulers: [] },
+  placements: [],
+  cordons: [],
+  web: [],
+  workers: [],
+  schedulers: [],
   ray: { nodes },
   ...given,
 });
@@ -29,7 +43,13 @@ it("sorts head first and dead nodes last, with all workers", () => {
 });
 
 const cordon = (node: string, host: string): MachineCordon => ({
-  ...{ node, host, reason: "its fan", cordoned_by: "user:ada", cordoned_at: "2026-03-01T12:00:00Z", workers: 1, managers: [] },
+  node,
+  host,
+  reason: "its fan",
+  cordoned_by: "user:ada",
+  cordoned_at: "2026-03-01T12:00:00Z",
+  workers: 1,
+  managers: [],
 });
 
 it("distinguishes nodes of one host by Ray id", () => {
@@ -62,7 +82,13 @@ it("describes remaining workers and managers", () => {
 
 it("lists the processes of a machine once, also of one that is no node", () => {
   const process = (name: string, host: string) => ({
-    ...{ name, host, pid: 1, started_at: "", confirmed_at: "", version: "", memory_bytes: null },
+    name,
+    host,
+    pid: 1,
+    started_at: "",
+    confirmed_at: "",
+    version: "",
+    memory_bytes: null,
   });
   const given = { web: [process("w1", "box"), process("w2", "front")], schedulers: [process("beat", "box")] };
   const places = placesOf(located([node("north", { host: "box" }), node("south", { host: "box" })], given));

@@ -46,7 +46,9 @@ export function placesOf({ ray: { nodes }, placements, cordons, web, workers, sc
   const hosts = processes.map(({ row }) => row.host).filter((host) => !alive.some((node) => node.host === host));
   const others = [...new Set([...elsewhere.map(({ node }) => node), ...hosts])].map(
     (host): Place => ({
-      ...{ host, node: null, runs: whose(elsewhere.filter(({ node }) => node === host)) },
+      host,
+      node: null,
+      runs: whose(elsewhere.filter(({ node }) => node === host)),
       processes: hosts.includes(host) ? processesOn(host) : [],
     }),
   );

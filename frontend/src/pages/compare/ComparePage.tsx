@@ -130,15 +130,13 @@ function Comparison({ chosen, search, navigate }: Props) {
   const hidden = namesOf(search.hide);
   const seen = there.filter(({ name }) => !hidden.includes(name));
   const view = useWallView({
-    ...{
-      runs,
-      kinds,
-      places: new Map(chosen.map(({ name }, i) => [name, i])),
-      view: search,
-      usual: "step",
-      sync: "compare",
-      change: apply,
-    },
+    runs,
+    kinds,
+    places: new Map(chosen.map(({ name }, i) => [name, i])),
+    view: search,
+    usual: "step",
+    sync: "compare",
+    change: apply,
     points: runs.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
     groups: search.by ? groupsOf(seen, search.by) : null,
     isLive: there.some(({ status }) => mayMeasure(status)),
@@ -180,7 +178,12 @@ function Comparison({ chosen, search, navigate }: Props) {
           />
         )}
         <AxisControls
-          {...{ view: search, axis: view.axis, usual: "step", axes: AXES, change, onReset: reset }}
+          view={search}
+          axis={view.axis}
+          usual="step"
+          axes={AXES}
+          change={change}
+          onReset={reset}
           amount={amountOf(kinds).title}
         />
       </Controls>

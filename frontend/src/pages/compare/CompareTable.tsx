@@ -149,7 +149,9 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
   ];
   const columns: Column<Fact>[] = [
     {
-      ...{ id: "fact", label: <VisuallyHidden>Fact</VisuallyHidden>, className: css.fixed },
+      id: "fact",
+      label: <VisuallyHidden>Fact</VisuallyHidden>,
+      className: css.fixed,
       cell: ({ label, title, isSetting }) => (
         <span className={isSetting ? "mono" : undefined} title={title}>
           {label}
@@ -158,13 +160,16 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
     },
     ...(view.groups ?? []).map(
       ({ label, runs }): Column<Fact> => ({
-        ...{ id: `group ${label}`, label: `${label} ${number(runs.length)}×`, isNumber: true },
+        id: `group ${label}`,
+        label: `${label} ${number(runs.length)}×`,
+        isNumber: true,
         cell: ({ value }) => <div data-group={label}>{value && <Mean runs={runs} value={value} spread={view.spread} />}</div>,
       }),
     ),
     ...there.map(
       (one, i): Column<Fact> => ({
-        ...{ id: one.name, isNumber: true },
+        id: one.name,
+        isNumber: true,
         label: (
           <Group gap={6} justify="flex-end" wrap="nowrap">
             <Swatch look={lineStyleAt(view.places?.get(one.name) ?? 0)} />
@@ -182,12 +187,7 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
     <Panel
       title="Runs side by side"
       note={rows === "all" ? counted(settings.length, "setting") : counted(settings.length, "setting differs", "settings differ")}
-      aside={
-        <SegmentedControl
-          {...{ size: "xs", "aria-label": "Settings", data: ROWS, value: rows }}
-          onChange={(value) => onRows(value as Rows)}
-        />
-      }
+      aside={<SegmentedControl size="xs" aria-label="Settings" data={ROWS} value={rows} onChange={(value) => onRows(value as Rows)} />}
     >
       <DataTable
         label="Results and settings of the runs"

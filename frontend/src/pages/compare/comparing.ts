@@ -69,8 +69,21 @@ export function settingsOf(run: RunDetail): Config {
   const { kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds } = run;
   const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, on_second_registration } = run;
   return {
-    ...{ kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds },
-    ...{ off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, on_second_registration },
+    kind,
+    preset,
+    batch_size,
+    max_token_len,
+    num_steps,
+    ends_at_num_steps,
+    num_workers,
+    max_staleness,
+    max_age_seconds,
+    off_policy_tolerance,
+    lease_seconds,
+    advantages,
+    drop_zero_variance,
+    overlong_sequences,
+    on_second_registration,
   };
 }
 

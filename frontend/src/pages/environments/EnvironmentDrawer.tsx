@@ -82,7 +82,9 @@ function provenAt(run: EnvironmentRun, kind: EnvironmentKind): string | null {
 
 const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
   {
-    ...{ label: "Run", className: "anywhere", value: ({ name }) => name },
+    label: "Run",
+    className: "anywhere",
+    value: ({ name }) => name,
     cell: ({ name, lessons, instances }) => (
       <>
         <Link to="/runs/$name" params={{ name }} data-strong>
@@ -94,7 +96,8 @@ const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
     ),
   },
   {
-    ...{ label: "State", value: ({ status }) => status },
+    label: "State",
+    value: ({ status }) => status,
     cell: (run) => (
       <RunChip
         run={{ ...run, kind: kind === "outside" ? "outside" : "fleet" }}
@@ -104,7 +107,10 @@ const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
     ),
   },
   {
-    ...{ label: "Seen", className: "soft mantine-visible-from-sm", isNumber: true, value: (run) => run.last_seen_at },
+    label: "Seen",
+    className: "soft mantine-visible-from-sm",
+    isNumber: true,
+    value: (run) => run.last_seen_at,
     cell: ({ last_seen_at }) => <Age at={last_seen_at} suffix=" ago" />,
   },
 ];

@@ -14,7 +14,9 @@ const ENVIRONMENTS_PER_PAGE = 50;
 
 const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnvironment>[] => [
   {
-    ...{ label: "Environment", className: css.name, value: (row) => row.name },
+    label: "Environment",
+    className: css.name,
+    value: (row) => row.name,
     cell: (row) => (
       <>
         <UnstyledButton data-open onClick={() => onOpen(row)}>
@@ -31,11 +33,15 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
     ),
   },
   {
-    ...{ label: "Kind", className: "mantine-visible-from-sm", value: (row) => KINDS[row.kind].label },
+    label: "Kind",
+    className: "mantine-visible-from-sm",
+    value: (row) => KINDS[row.kind].label,
     cell: (row) => <Badge title={KINDS[row.kind].meaning}>{KINDS[row.kind].label}</Badge>,
   },
   {
-    ...{ label: "Runs", isNumber: true, value: (row) => row.runs },
+    label: "Runs",
+    isNumber: true,
+    value: (row) => row.runs,
     cell: (row) => (
       <>
         {row.runs === 0 ? <span className="faint">never</span> : number(row.runs)}
@@ -44,11 +50,16 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
     ),
   },
   {
-    ...{ label: "Last seen", className: "nowrap soft mantine-visible-from-sm", value: (row) => row.last_seen_at },
+    label: "Last seen",
+    className: "nowrap soft mantine-visible-from-sm",
+    value: (row) => row.last_seen_at,
     cell: (row) => <Age at={row.last_seen_at} suffix=" ago" />,
   },
   {
-    ...{ label: "Per hour", className: "mantine-visible-from-sm", isNumber: true, value: (row) => row.per_hour },
+    label: "Per hour",
+    className: "mantine-visible-from-sm",
+    isNumber: true,
+    value: (row) => row.per_hour,
     cell: (row) => (
       <>
         {number(row.per_hour)}
@@ -58,7 +69,10 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
   },
   { label: "Mean reward", isNumber: true, value: (row) => row.reward_mean },
   {
-    ...{ label: "Zero variance", className: "mantine-visible-from-sm", isNumber: true, value: (row) => row.zero_variance_share },
+    label: "Zero variance",
+    className: "mantine-visible-from-sm",
+    isNumber: true,
+    value: (row) => row.zero_variance_share,
     title: "Share of groups whose scores are all equal, and which therefore give no learning signal.",
     cell: (row) => percent(row.zero_variance_share),
   },

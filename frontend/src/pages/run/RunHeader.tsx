@@ -80,11 +80,16 @@ function Verbs({ title, children }: { title: string; children: ReactNode }) {
   const toggle = allowed.find((verb) => verb === "resume") ?? allowed.find((verb) => verb === "pause");
   useShortcuts({ p: () => toggle && mayOperate && confirm(toggle) });
   const commands = (mayOperate ? allowed : []).map((verb) => ({
-    ...{ id: `verb:${verb}`, group: "This page" as const, title: `${ACTIONS[verb].label} ${title}…`, note: ACTIONS[verb].does },
+    id: `verb:${verb}`,
+    group: "This page" as const,
+    title: `${ACTIONS[verb].label} ${title}…`,
+    note: ACTIONS[verb].does,
     act: () => confirm(verb),
   }));
   const cloning = {
-    ...{ id: "verb:clone", group: "This page" as const, title: `Clone ${title}` },
+    id: "verb:clone",
+    group: "This page" as const,
+    title: `Clone ${title}`,
     note: "Opens the launch form with this run's configuration.",
     act: () => void navigate({ to: "/runs/new", search: clone }),
   };

@@ -91,7 +91,11 @@ it("marks actions, alerts and the diagnosis as outdated while the server does no
   vi.useFakeTimers({ toFake: ["Date"] });
   onTestFinished(() => void vi.useRealTimers());
   const diagnosis = {
-    ...{ kind: "waiting_for_trainer", summary: "No trainer leases the queued batches.", evidence: [], further: [], run_status: "running" },
+    kind: "waiting_for_trainer",
+    summary: "No trainer leases the queued batches.",
+    evidence: [],
+    further: [],
+    run_status: "running",
   };
   const server = serverFor().tell("alerts", { alerts: summaryOf({ errors: 1 }) });
   addRun(server, runOf("left"));
@@ -168,8 +172,15 @@ it("lists what changed the state or the settings of a run, with reasons", async 
   addRun(server, runOf("changed"));
   const at = new Date().toISOString();
   const changed: RunEvent = {
-    ...{ id: 3, at, kind: "settings_changed", level: "info", actor: "user:ada", message: "max_staleness 4 → none", details: {} },
-    ...{ reason: "it was better before", request_id: "" },
+    id: 3,
+    at,
+    kind: "settings_changed",
+    level: "info",
+    actor: "user:ada",
+    message: "max_staleness 4 → none",
+    details: {},
+    reason: "it was better before",
+    request_id: "",
   };
   server.on("GET", "/api/v1/runs/{run}/events", { results: [changed], next: null });
   await load("/runs/changed/config");
@@ -181,8 +192,20 @@ it("lists what changed the state or the settings of a run, with reasons", async 
 it("changes the weight of an environment and mutes another", async () => {
   const now = new Date().toISOString();
   let environments = ["gsm8k_0", "gsm8k_1"].map((wandb_name, env_id) => ({
-    ...{ env_id, desired_name: "gsm8k", wandb_name, spec: "", weight: 1, max_token_length: 64, group_size: 2, min_batch_allocation: null },
-    ...{ connected: true, muted: false, refused: {}, held_at: null, registered_at: now, last_seen_at: now },
+    env_id,
+    desired_name: "gsm8k",
+    wandb_name,
+    spec: "",
+    weight: 1,
+    max_token_length: 64,
+    group_size: 2,
+    min_batch_allocation: null,
+    connected: true,
+    muted: false,
+    refused: {},
+    held_at: null,
+    registered_at: now,
+    last_seen_at: now,
   }));
   const counts = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
   const server = serverFor();
@@ -195,17 +218,15 @@ it("changes the weight of an environment and mutes another", async () => {
       "/api/v1/runs/{run}/environments/push-rates"
     >)
     .on("GET", "/api/v1/runs/{run}/ledger", {
-      ...{
-        groups: counts,
-        fragments: counts,
-        sequences: counts,
-        expired: 0,
-        truncated: 0,
-        refused: 0,
-        problem: "",
-        environments: [],
-        audited_at: null,
-      },
+      groups: counts,
+      fragments: counts,
+      sequences: counts,
+      expired: 0,
+      truncated: 0,
+      refused: 0,
+      problem: "",
+      environments: [],
+      audited_at: null,
     })
     .on("PATCH", "/api/v1/runs/{run}/environments/{env_id}", ({ path, body }) => {
       const id = Number(path.split("/").at(-1));
@@ -237,13 +258,35 @@ it("changes limits on the queue page, with a reason", async () => {
   const counts = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
   const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, refused: 0, problem: "" };
   const gate = (tolerance: number) => ({
-    ...{ rule: "tolerance" as const, condition: `queued > ${tolerance} × batch = ${tolerance} × 32`, amount: 0, limit: 32 * tolerance },
-    ...{ closed: false, reopens_after: 0 },
+    rule: "tolerance" as const,
+    condition: `queued > ${tolerance} × batch = ${tolerance} × 32`,
+    amount: 0,
+    limit: 32 * tolerance,
+    closed: false,
+    reopens_after: 0,
   });
   const queue = (tolerance: number): AnswerTo<"GET", "/api/v1/runs/{run}/queue"> => ({
-    ...{ at: new Date().toISOString(), unit: "sequences", queued: 0, queued_sequences: 0, waiting: 0, leased: 0, leased_sequences: 0 },
-    ...{ size_bytes: 0, batch_size: 32, threshold: 96, resume_at: 48, paused: false, gates: [gate(tolerance)], since: null, set_by: null },
-    ...{ trained_per_second: null, resumes_in_seconds: null, environments: [], served_steps: 0, ledger, next_batch: null },
+    at: new Date().toISOString(),
+    unit: "sequences",
+    queued: 0,
+    queued_sequences: 0,
+    waiting: 0,
+    leased: 0,
+    leased_sequences: 0,
+    size_bytes: 0,
+    batch_size: 32,
+    threshold: 96,
+    resume_at: 48,
+    paused: false,
+    gates: [gate(tolerance)],
+    since: null,
+    set_by: null,
+    trained_per_second: null,
+    resumes_in_seconds: null,
+    environments: [],
+    served_steps: 0,
+    ledger,
+    next_batch: null,
   });
   const server = serverFor();
   addRun(server, runOf("far", { batch_size: 32 }));
@@ -285,7 +328,10 @@ it("stores notes as Markdown without HTML, and refuses to overwrite an edit that
   const texts: string[] = [];
   const changed = new Refusal({ status: 409, code: "notes_changed", detail: "the notes are at revision 2 by user:ada" });
   const notes = (): AnswerTo<"GET", "/api/v1/runs/{run}/notes"> => ({
-    ...{ text: texts.at(-1) ?? "", revision: texts.length, author: "user:ada", at: texts.length ? new Date().toISOString() : null },
+    text: texts.at(-1) ?? "",
+    revision: texts.length,
+    author: "user:ada",
+    at: texts.length ? new Date().toISOString() : null,
   });
   server
     .on("GET", "/api/v1/alerts", { results: [], next: null, summary: summaryOf() })

@@ -83,8 +83,17 @@ function LiveRun({ name }: { name: string }) {
   const parts = useMemo(
     () =>
       addressed && {
-        ...{ run: addressed, fleet, diagnosis: currentDiagnosis(diagnosed, addressed), queue, ledger },
-        ...{ curriculum, episodes, events, at, speed, ask },
+        run: addressed,
+        fleet,
+        diagnosis: currentDiagnosis(diagnosed, addressed),
+        queue,
+        ledger,
+        curriculum,
+        episodes,
+        events,
+        at,
+        speed,
+        ask,
       },
     [addressed, fleet, diagnosed, queue, ledger, curriculum, episodes, events, at, speed, ask],
   );

@@ -23,7 +23,12 @@ export function RunTabs({ run }: { run: RunDetail }) {
   const tabs = tabsOf(run.kind).map((tab) => ({ ...tab, act: () => void navigate({ to: tab.to, params: { name } }) }));
   useCommands(
     tabs.map(({ label, key, act }) => ({
-      ...{ id: `tab:${name}:${label}`, group: "Tabs", title: label, words: `${name} ${label}`, note: name, act },
+      id: `tab:${name}:${label}`,
+      group: "Tabs",
+      title: label,
+      words: `${name} ${label}`,
+      note: name,
+      act,
       keys: key ? ["g", key] : undefined,
     })),
   );

@@ -29,8 +29,15 @@ export function RunWall({ panels, together, axis = "time", range, onRange, class
   const { run } = useRun();
   const marks = useMarks(run, axis, events);
   const view = useWallView({
-    ...{ runs: [run.name], kinds: [run.kind], view: range, usual: axis, points: PRESET_POINTS, sync: axis, marks },
-    ...{ isLive: mayMeasure(run.status), change: ({ from, to }) => onRange({ from, to }) },
+    runs: [run.name],
+    kinds: [run.kind],
+    view: range,
+    usual: axis,
+    points: PRESET_POINTS,
+    sync: axis,
+    marks,
+    isLive: mayMeasure(run.status),
+    change: ({ from, to }) => onRange({ from, to }),
   });
-  return <Wall {...{ panels, together, view, className, columns, current }} />;
+  return <Wall panels={panels} together={together} view={view} className={className} columns={columns} current={current} />;
 }

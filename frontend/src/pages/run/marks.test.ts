@@ -27,7 +27,9 @@ it("places marks on every axis and omits others", () => {
   expect(marksOf(FOUND, "elapsed", BEGAN).map(({ x }) => x)).toEqual([120, 60]);
   expect(marksOf(FOUND, "amount", BEGAN).map(({ text }) => text)).toEqual(["paused"]);
   expect(marksOf(FOUND, "time", BEGAN)[1]).toEqual({
-    ...{ x: Date.parse("2026-03-01T12:01:00Z") / 1000, text: "half the rate (ada)", role: "note" },
+    x: Date.parse("2026-03-01T12:01:00Z") / 1000,
+    text: "half the rate (ada)",
+    role: "note",
   });
   expect(marksOf(undefined, "step", BEGAN)).toEqual([]);
 });

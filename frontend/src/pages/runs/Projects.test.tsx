@@ -10,8 +10,16 @@ import { Refusal } from "@/testing/server";
 function projectOf(name: string, changes: Partial<Project> = {}): Project {
   const now = new Date().toISOString();
   return {
-    ...{ uid: `project_${"0".repeat(24)}`, name, title: "", description: "", defaults: { preset: "", config: {}, tags: [] }, runs: 0 },
-    ...{ created_at: now, created_by: "user:ada", changed_at: now, archived_at: null },
+    uid: `project_${"0".repeat(24)}`,
+    name,
+    title: "",
+    description: "",
+    defaults: { preset: "", config: {}, tags: [] },
+    runs: 0,
+    created_at: now,
+    created_by: "user:ada",
+    changed_at: now,
+    archived_at: null,
     ...changes,
   };
 }

@@ -167,7 +167,9 @@ function List({ onOpen, onClose }: ListProps) {
         attributes={({ name }) => ({ "data-row": true, "data-project": name })}
         columns={[
           {
-            ...{ id: "name", label: "Project", value: ({ name }) => name },
+            id: "name",
+            label: "Project",
+            value: ({ name }) => name,
             cell: (project) => (
               <>
                 <Link to="/runs" search={{ q: term("project", project.name) }} className="anywhere" data-strong onClick={onClose}>
@@ -185,7 +187,8 @@ function List({ onOpen, onClose }: ListProps) {
           },
           { label: "Runs", isNumber: true, value: ({ runs }) => runs },
           mayOperate && {
-            ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden> },
+            id: "actions",
+            label: <VisuallyHidden>Actions</VisuallyHidden>,
             cell: (project) => (
               <Group gap={4} justify="flex-end">
                 {!project.archived_at && (

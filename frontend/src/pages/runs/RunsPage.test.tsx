@@ -116,14 +116,24 @@ it("confirms an action on all matching runs and lists those that fail", async ()
 
 /** The queue of a run in a list. */
 const holding = (queued: number): RunActivity => ({
-  ...{ queued, workers: null, observed_at: null, fleet_reason: "", return_mean: null, return_source: "", returns: [] },
-  ...{ accepted_per_second: null, staleness_p50: null, measured_at: null },
+  queued,
+  workers: null,
+  observed_at: null,
+  fleet_reason: "",
+  return_mean: null,
+  return_source: "",
+  returns: [],
+  accepted_per_second: null,
+  staleness_p50: null,
+  measured_at: null,
 });
 
 it("confirms a stop of all runs by their number, with a reason and the data that is dropped", async () => {
   const server = serverWith({ "": SIX });
   server.on("GET", "/api/v1/run-activity", { results: { "2": holding(512), "4": holding(8) } }).on("POST", "/api/v1/run-actions", {
-    ...{ results: SIX.map(({ id, uid, name }) => ({ id, uid, name, problem: "" })), next_after_id: null, left: 0 },
+    results: SIX.map(({ id, uid, name }) => ({ id, uid, name, problem: "" })),
+    next_after_id: null,
+    left: 0,
   });
   await load("/runs");
   await screen.findByText("6 runs");
@@ -147,19 +157,23 @@ it("confirms a stop of all runs by their number, with a reason and the data that
   expect(server.bodies("POST", "/api/v1/run-actions")).toMatchObject([sent]);
 });
 
-it("confirms a stop of selected runs by their number too", async () => {
+it.each([
+  ["Stop", "No data is queued now."],
+  ["Delete", "Deletes ended runs with all their data. This cannot be undone."],
+])("confirms %s of selected runs by their number and a reason", async (label, does) => {
   serverWith({ "": SIX });
   await load("/runs");
   await screen.findByText("6 runs");
   fireEvent.click(screen.getByLabelText("Select sweep-1"));
   await press(/^1 selected/);
-  await pick("Stop");
-  const asked = await dialog("Stop: 1 run");
-  expect(asked.getByText("No data is queued now.")).toBeVisible();
-  fill(asked.getByLabelText(/^Reason/), "over");
-  expect(asked.getByRole("button", { name: "Stop" })).toBeDisabled();
+  await pick(label);
+  const asked = await dialog(`${label}: 1 run`);
+  expect(asked.getByText(does)).toBeVisible();
+  const confirm = asked.getByRole("button", { name: label });
   fill(asked.getByLabelText(/^Type 1 to confirm/), "1");
-  expect(asked.getByRole("button", { name: "Stop" })).toBeEnabled();
+  expect(confirm).toBeDisabled();
+  fill(asked.getByLabelText(/^Reason/), "over");
+  expect(confirm).toBeEnabled();
 });
 
 it("opens a run by a click anywhere on its row, except on its controls", async () => {

@@ -10,7 +10,9 @@ const BACKUP = "python manage.py backup /backups/today";
 
 const COLUMNS: Column<Retention>[] = [
   {
-    ...{ id: "data", label: "Data", className: "anywhere" },
+    id: "data",
+    label: "Data",
+    className: "anywhere",
     cell: (retention) => (
       <>
         {RETENTION_NAMES[retention.what]}
@@ -24,15 +26,24 @@ const COLUMNS: Column<Retention>[] = [
     ),
   },
   {
-    ...{ id: "size", label: "Size", isNumber: true, value: ({ size_bytes }) => size_bytes },
+    id: "size",
+    label: "Size",
+    isNumber: true,
+    value: ({ size_bytes }) => size_bytes,
     cell: ({ size_bytes }) => bytes(size_bytes),
   },
   {
-    ...{ id: "count", label: "Count", isNumber: true, value: (retention) => retention.count },
+    id: "count",
+    label: "Count",
+    isNumber: true,
+    value: (retention) => retention.count,
     cell: (retention) => `${retention.is_estimate ? "≈ " : ""}${count(retention.count)}`,
   },
   {
-    ...{ id: "oldest", label: "Oldest", isNumber: true, value: ({ oldest_at }) => oldest_at },
+    id: "oldest",
+    label: "Oldest",
+    isNumber: true,
+    value: ({ oldest_at }) => oldest_at,
     cell: ({ oldest_at }) => (oldest_at ? <Age at={oldest_at} /> : "–"),
   },
 ];

@@ -20,8 +20,17 @@ it("applies settings to every page, also after a reload", async () => {
 it("shows a failed test of a webhook, which a viewer cannot repeat", async () => {
   const now = new Date().toISOString();
   const last_test = {
-    ...{ id: 1, change: "test" as const, target: "hooks.test", state: "given up" as const, created_at: now, attempts: 1 },
-    ...{ next_attempt_at: now, last_status: 503, last_error: "HTTP 503", last_took_ms: 12, settled_at: now },
+    id: 1,
+    change: "test" as const,
+    target: "hooks.test",
+    state: "given up" as const,
+    created_at: now,
+    attempts: 1,
+    next_attempt_at: now,
+    last_status: 503,
+    last_error: "HTTP 503",
+    last_took_ms: 12,
+    settled_at: now,
   };
   serverFor("viewer").on("GET", "/api/v1/webhooks", {
     results: [{ id: "a", channel: "webhook", target: "hooks.test", is_signed: true, least_severity: "warning", last_test }],

@@ -66,7 +66,9 @@ export function Webhooks() {
         attributes={({ id }) => ({ "data-webhook": id })}
         columns={[
           {
-            ...{ id: "address", label: "Address", className: "anywhere" },
+            id: "address",
+            label: "Address",
+            className: "anywhere",
             cell: (webhook) => (
               <>
                 {visible(webhook.target)}
@@ -77,7 +79,8 @@ export function Webhooks() {
             ),
           },
           {
-            ...{ id: "test", label: "Last test" },
+            id: "test",
+            label: "Last test",
             cell: ({ last_test: test }) => (
               <div aria-live="polite">
                 {test ? <DeliveryOutcome delivery={test} /> : <span className="faint small">never tested</span>}
@@ -90,7 +93,9 @@ export function Webhooks() {
             ),
           },
           {
-            ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, isNumber: true },
+            id: "actions",
+            label: <VisuallyHidden>Actions</VisuallyHidden>,
+            isNumber: true,
             cell: (webhook) => (
               <Button
                 size="compact-sm"

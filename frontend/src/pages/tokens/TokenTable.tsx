@@ -20,7 +20,9 @@ function standing(token: Pick<TokenRow, "revoked_at" | "expires_at" | "suspended
 
 const COLUMNS: Column<Shown>[] = [
   {
-    ...{ id: "name", label: "Token", value: (token) => token.name },
+    id: "name",
+    label: "Token",
+    value: (token) => token.name,
     cell: (token) => (
       <>
         <b className="anywhere">{visible(token.name)}</b>
@@ -29,7 +31,9 @@ const COLUMNS: Column<Shown>[] = [
     ),
   },
   {
-    ...{ id: "state", label: "State", value: ({ standing: { word } }) => word },
+    id: "state",
+    label: "State",
+    value: ({ standing: { word } }) => word,
     cell: ({ standing: { tone, sign, word } }) => (
       <Chip tone={tone} sign={sign}>
         {word}
@@ -37,7 +41,8 @@ const COLUMNS: Column<Shown>[] = [
     ),
   },
   {
-    ...{ id: "scopes", label: "Scopes" },
+    id: "scopes",
+    label: "Scopes",
     cell: ({ scopes, suspended }) => (
       <>
         {scopes.map((scope) => (
@@ -48,7 +53,10 @@ const COLUMNS: Column<Shown>[] = [
     ),
   },
   {
-    ...{ id: "run", label: "Run", className: "mantine-visible-from-sm soft", value: ({ run }) => run },
+    id: "run",
+    label: "Run",
+    className: "mantine-visible-from-sm soft",
+    value: ({ run }) => run,
     cell: ({ run, networks }) => (
       <>
         {run ?? "all"}
@@ -61,15 +69,24 @@ const COLUMNS: Column<Shown>[] = [
     ),
   },
   {
-    ...{ id: "expires", label: "Expires", className: "mantine-visible-from-sm soft", value: (token) => token.expires_at },
+    id: "expires",
+    label: "Expires",
+    className: "mantine-visible-from-sm soft",
+    value: (token) => token.expires_at,
     cell: (token) => (token.expires_at ? <Moment at={token.expires_at} /> : "never"),
   },
   {
-    ...{ id: "used", label: "Last used", className: "mantine-visible-from-sm soft", value: (token) => token.last_used_at },
+    id: "used",
+    label: "Last used",
+    className: "mantine-visible-from-sm soft",
+    value: (token) => token.last_used_at,
     cell: (token) => (token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"),
   },
   {
-    ...{ id: "created", label: "Created", className: "mantine-visible-from-sm soft", value: (token) => token.created_at },
+    id: "created",
+    label: "Created",
+    className: "mantine-visible-from-sm soft",
+    value: (token) => token.created_at,
     cell: (token) => (
       <>
         <Age at={token.created_at} suffix=" ago" />
@@ -87,7 +104,9 @@ export function TokenTable({ tokens, error, empty }: Props) {
   const [asked, setAsked] = useState<TokenRow | null>(null);
   const rows = tokens?.map((token): Shown => ({ ...token, standing: standing(token, now) }));
   const revokes: Column<Shown> = {
-    ...{ id: "revoke", label: <VisuallyHidden>Revoke</VisuallyHidden>, isNumber: true },
+    id: "revoke",
+    label: <VisuallyHidden>Revoke</VisuallyHidden>,
+    isNumber: true,
     cell: (token) =>
       token.standing.word !== "revoked" && (
         <Button size="compact-xs" variant="default" aria-label={`Revoke ${token.name}`} onClick={() => setAsked(token)}>
@@ -99,7 +118,9 @@ export function TokenTable({ tokens, error, empty }: Props) {
     <>
       <DataTable
         label="Tokens"
-        {...{ rows, error, empty }}
+        rows={rows}
+        error={error}
+        empty={empty}
         columns={[...COLUMNS, revokes]}
         keyOf={({ id }) => id}
         attributes={() => ({ "data-row": true })}

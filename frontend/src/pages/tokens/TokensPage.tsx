@@ -62,7 +62,10 @@ function CreateToken({ onClose }: { onClose: () => void }) {
     );
   }
   const request = {
-    ...{ name, scopes: scopes as Scope[], run: run || null, expires_in_seconds: life ? Number(life) : null },
+    name,
+    scopes: scopes as Scope[],
+    run: run || null,
+    expires_in_seconds: life ? Number(life) : null,
     networks: networks.split(/[\s,]+/).filter(Boolean),
   };
   return (

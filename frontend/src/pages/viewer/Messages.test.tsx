@@ -13,7 +13,7 @@ const ROUTE = "/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages";
 const LIST: SequenceList = { results: [], next: null, common_prefix: 0, has_text: false, has_messages: true, fields: [] };
 
 function part(kind: MessagePart["kind"], text: string, changes: Partial<MessagePart> = {}): MessagePart {
-  return { ...{ kind, text, characters: text.length, name: "", call_id: "", is_error: false, picture: null }, ...changes };
+  return { kind, text, characters: text.length, name: "", call_id: "", is_error: false, picture: null, ...changes };
 }
 
 function message(index: number, role: string, ...parts: MessagePart[]): MessageView {
@@ -147,11 +147,16 @@ const TURNS: SequenceList["results"][number]["turns"] = [
 const TOKENS = [9, 8, 7, 6, 5, 4];
 
 async function openTokens(text: string[] | null) {
-  const sequence = { ...{ index: 0, score: 1, tokens: TOKENS.length, own_tokens: 4, advantage: null }, turns: TURNS };
+  const sequence = { index: 0, score: 1, tokens: TOKENS.length, own_tokens: 4, advantage: null, turns: TURNS };
   const list = { ...LIST, results: [sequence as SequenceList["results"][number]], has_text: text !== null, has_messages: false };
   const columns = { is_own: TOKENS.map((_, at) => at > 1), logprobs: null, ref_logprobs: null, advantages: null };
   serverFor().on("GET", "/api/v1/runs/{run}/groups/{group}/sequences/{sequence}", {
-    ...{ index: 0, start: 0, total: TOKENS.length, tokens: TOKENS, text, ...columns },
+    index: 0,
+    start: 0,
+    total: TOKENS.length,
+    tokens: TOKENS,
+    text,
+    ...columns,
   });
   vi.resetModules();
   const { Messages } = await import("@/pages/viewer/Messages");

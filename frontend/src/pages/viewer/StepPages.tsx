@@ -102,7 +102,10 @@ function fragmentsOf(run: string, { id, parts }: EpisodeDetail): ListedPart[] {
     const first = before;
     before += part.steps;
     return {
-      ...{ id: String(part.fragment), first, steps: part.steps, reward: part.reward },
+      id: String(part.fragment),
+      first,
+      steps: part.steps,
+      reward: part.reward,
       about: (
         <>
           policy {part.epoch}.{versionsText(part)} <SampleState {...part} />
@@ -200,7 +203,11 @@ function FragmentViewer({ run, detail }: { run: string; detail: FragmentDetail }
 }
 
 const episodeIn = (run: string, part: FragmentContent["episodes"][number], isCurrent: boolean): ListedPart => ({
-  ...{ id: `${part.first} ${part.id}`, first: part.first, steps: part.steps, reward: part.reward, isCurrent },
+  id: `${part.first} ${part.id}`,
+  first: part.first,
+  steps: part.steps,
+  reward: part.reward,
+  isCurrent,
   about: `${part.begins ? "begins" : "continues"}${part.outcome ? `, ${part.outcome}` : ""}`,
   title: visible(part.id),
   link: ID.test(part.id) && (

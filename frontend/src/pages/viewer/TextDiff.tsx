@@ -134,11 +134,19 @@ export function TextDiff({ run, left, right, onChange }: Props) {
       </Group>
       <SimpleGrid cols={{ base: 1, md: 2 }} mt="xs">
         <Column
-          {...{ name: "Left", run, side: left, answer: one, passages: without("added", one, other) }}
+          name="Left"
+          run={run}
+          side={left}
+          answer={one}
+          passages={without("added", one, other)}
           onChange={(side) => onChange({ left: side, right })}
         />
         <Column
-          {...{ name: "Right", run, side: right, answer: other, passages: without("removed", other, one) }}
+          name="Right"
+          run={run}
+          side={right}
+          answer={other}
+          passages={without("removed", other, one)}
           onChange={(side) => onChange({ left, right: side })}
         />
       </SimpleGrid>

@@ -20,8 +20,21 @@ const ANSWERS: Record<string, string> = {
 
 function sequence(index: number, score: number) {
   return {
-    ...{ index, score, tokens: 5, own_tokens: 3, advantage: null, zero_advantage: false, temperature: null, logprob: null },
-    ...{ is_truncated: null, is_correct: null, duplicate_of: null, diverges_at: 3, turns: [], surprises: [], spans: [] },
+    index,
+    score,
+    tokens: 5,
+    own_tokens: 3,
+    advantage: null,
+    zero_advantage: false,
+    temperature: null,
+    logprob: null,
+    is_truncated: null,
+    is_correct: null,
+    duplicate_of: null,
+    diverges_at: 3,
+    turns: [],
+    surprises: [],
+    spans: [],
   };
 }
 
@@ -38,7 +51,12 @@ function viewed(groups = [groupOf(40, 9), groupOf(41, 2), groupOf(42, 5)]): Serv
   return server
     .on("GET", "/api/v1/trajectories", ({ query }) => ({
       results: query.get("q") === `prompt:${PROMPT}` && !query.has("from_group") ? groups.map(sampleOfGroup) : [],
-      ...{ next: null, is_partial: false, runs: 1, runs_left_out: 0, unindexed: 0, partly_searched: 0 },
+      next: null,
+      is_partial: false,
+      runs: 1,
+      runs_left_out: 0,
+      unindexed: 0,
+      partly_searched: 0,
     }))
     .on("GET", PATH, ({ path }) => {
       const group = groups.find(({ id }) => id === idOf(path));
@@ -46,7 +64,11 @@ function viewed(groups = [groupOf(40, 9), groupOf(41, 2), groupOf(42, 5)]): Serv
     })
     .on("GET", `${PATH}/sequences`, {
       results: [sequence(0, 1), sequence(1, 0)] as never,
-      ...{ next: null, common_prefix: 3, has_text: false, has_messages: true, fields: [] },
+      next: null,
+      common_prefix: 3,
+      has_text: false,
+      has_messages: true,
+      fields: [],
     })
     .on("GET", `${PATH}/sequences/{sequence}/messages`, ({ path }) => {
       const text = ANSWERS[`${idOf(path)}/${path.split("/")[8]}`] ?? "";
@@ -133,7 +155,11 @@ it("says why an answer cannot be compared, and shows the other", async () => {
       ? new Refusal({ status: 410, code: "gone", detail: "its bytes were removed" })
       : {
           results: [sequence(0, 1)] as never,
-          ...{ next: null, common_prefix: 3, has_text: false, has_messages: true, fields: [] },
+          next: null,
+          common_prefix: 3,
+          has_text: false,
+          has_messages: true,
+          fields: [],
         },
   );
   await load("/runs/math/groups/40?view=diff&left=41%2F0&right=40%2F0");
@@ -145,13 +171,24 @@ it("compares the ids of tokens where a group has no text", async () => {
   viewed()
     .on("GET", `${PATH}/sequences`, {
       results: [sequence(0, 1), sequence(1, 0)] as never,
-      ...{ next: null, common_prefix: 3, has_text: false, has_messages: false, fields: [] },
+      next: null,
+      common_prefix: 3,
+      has_text: false,
+      has_messages: false,
+      fields: [],
     })
     .on("GET", `${PATH}/sequences/{sequence}`, ({ path }) => {
       const last = path.endsWith("/1") ? 9 : 8;
       return {
-        ...{ index: Number(path.at(-1)), start: 0, total: 4, tokens: [1, 2, 7, last], is_own: [false, false, true, true], text: null },
-        ...{ logprobs: null, ref_logprobs: null, advantages: null },
+        index: Number(path.at(-1)),
+        start: 0,
+        total: 4,
+        tokens: [1, 2, 7, last],
+        is_own: [false, false, true, true],
+        text: null,
+        logprobs: null,
+        ref_logprobs: null,
+        advantages: null,
       };
     });
   await load("/runs/math/groups/40?view=diff");

@@ -177,7 +177,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
 
 const signed = (value: number) => `${value > 0 ? "+" : ""}${number(value).replace("-", "\u2212")}`;
 
-/** What is known about a sequence, in words. */
+/** The facts of a sequence as one line. */
 const wordsOf = ({ tokens, advantage, zero_advantage, temperature, is_truncated, is_correct, duplicate_of }: SequenceSummary) =>
   [
     `${count(tokens)} ${unitFor(tokens, "tokens")}`,

@@ -24,7 +24,9 @@ const window: StepWindow = {
 
 it("reads steps within the window only", () => {
   expect(Object.fromEntries(stepOf(window, 10) ?? [])).toMatchObject({
-    ...{ Action: "1", Reward: "0.5", Episode: "begins, truncated" },
+    Action: "1",
+    Reward: "0.5",
+    Episode: "begins, truncated",
     Observation: "192 values, 0 to 255, mean 12.5",
   });
   expect(stepOf(window, 11)).toContainEqual(["Episode", "padding"]);

@@ -62,7 +62,13 @@ it("folds long equal passages and keeps their ends", () => {
 
 function message(role: string, ...parts: [MessagePart["kind"], string, string?][]): MessageView {
   const view = ([kind, text, name = ""]: [MessagePart["kind"], string, string?]): MessagePart => ({
-    ...{ kind, text, name, characters: text.length, call_id: "", is_error: false, picture: null },
+    kind,
+    text,
+    name,
+    characters: text.length,
+    call_id: "",
+    is_error: false,
+    picture: null,
   });
   return { index: 0, role, parts: parts.map(view), characters: 0, extra: "", extra_characters: 0 };
 }

@@ -54,13 +54,19 @@ export function usePaletteCommands(typed: string): { commands: Command[]; isLook
     ...pages.map((page): Command => ({ ...page, group: "Go to" })),
     ...(projects.data ?? []).map(
       ({ name, title }): Command => ({
-        ...{ id: `project:${name}`, group: "Projects", title: name, note: title },
+        id: `project:${name}`,
+        group: "Projects",
+        title: name,
+        note: title,
         act: () => void navigate({ to: "/runs", search: { q: term("project", name) } }),
       }),
     ),
     ...[...names].map(
       (name): Command => ({
-        ...{ id: `run:${name}`, group: "Runs", title: name, note: statuses.get(name) },
+        id: `run:${name}`,
+        group: "Runs",
+        title: name,
+        note: statuses.get(name),
         act: () => void navigate({ to: "/runs/$name", params: { name } }),
       }),
     ),
@@ -89,7 +95,12 @@ function Option({ command, id, isActive, aside, onHover, onPick }: OptionProps) 
   }, [isActive]);
   return (
     <NavLink
-      {...{ ref: row, id, component: "div", role: "option", tabIndex: -1, bdrs: "md" }}
+      ref={row}
+      id={id}
+      component="div"
+      role="option"
+      tabIndex={-1}
+      bdrs="md"
       aria-selected={isActive}
       active={isActive}
       color="quiet"

@@ -9,8 +9,20 @@ import { showAll } from "@/testing/viewport";
 const AT = "2026-03-01T12:00:00Z";
 const half = { estimate: 0.5, low: 0.4, high: 0.6 };
 const evaluation: EvaluationRow = {
-  ...{ id: "e-1", lesson: "sums", round: 1, state: "done", epoch: 1, due_step: 0, policy_step: 0, created_at: AT, finished_at: AT },
-  ...{ worker: "w0", attempts: 1, reason: "", pass_at: { "1": half }, samples: [] },
+  id: "e-1",
+  lesson: "sums",
+  round: 1,
+  state: "done",
+  epoch: 1,
+  due_step: 0,
+  policy_step: 0,
+  created_at: AT,
+  finished_at: AT,
+  worker: "w0",
+  attempts: 1,
+  reason: "",
+  pass_at: { "1": half },
+  samples: [],
   figures: {
     problems: 64,
     generations: 1,
@@ -25,14 +37,49 @@ const evaluation: EvaluationRow = {
 };
 const answered = { ...evaluation, samples: [{ prompt: "1+1=", response: "2", reward: 1, is_correct: true }] };
 const lesson = (name: string, changes: Partial<LessonRow>): LessonRow => ({
-  ...{ name, spec: "task:addition", requires: [], stop_success: 0.9, status: "active", reason: "requires nothing", changed_at: AT },
-  ...{ has_regressed: false, probability: 0.5, hold: "", weight_factor: 1, steered_by: "", steered_reason: "", steered_at: null },
-  ...{ unlock_rule: "", success: 0.25, examples: 8, samples: 32, zero_variance_share: 0, truncated_share: 0, duplicate_share: 0 },
-  ...{ tokens_mean: 4, errors: 0, last_error: "", evaluation: null, ...changes },
+  name,
+  spec: "task:addition",
+  requires: [],
+  stop_success: 0.9,
+  status: "active",
+  reason: "requires nothing",
+  changed_at: AT,
+  has_regressed: false,
+  probability: 0.5,
+  hold: "",
+  weight_factor: 1,
+  steered_by: "",
+  steered_reason: "",
+  steered_at: null,
+  unlock_rule: "",
+  success: 0.25,
+  examples: 8,
+  samples: 32,
+  zero_variance_share: 0,
+  truncated_share: 0,
+  duplicate_share: 0,
+  tokens_mean: 4,
+  errors: 0,
+  last_error: "",
+  evaluation: null,
+  ...changes,
 });
 const summary = {
-  ...{ strategy: "rolldeck", locked: 0, active: 2, graduated: 0, tasks: 9, round: 1, evaluations_open: 1, completed_at: null },
-  ...{ entropy: 1, effective_lessons: 2, mean_success: 0.5, steered: 0, stopped: 0, awaited: [], revision: 1 },
+  strategy: "rolldeck",
+  locked: 0,
+  active: 2,
+  graduated: 0,
+  tasks: 9,
+  round: 1,
+  evaluations_open: 1,
+  completed_at: null,
+  entropy: 1,
+  effective_lessons: 2,
+  mean_success: 0.5,
+  steered: 0,
+  stopped: 0,
+  awaited: [],
+  revision: 1,
 } satisfies CurriculumPart;
 
 /** A language run with two lessons, of which *sums* has two evaluations. */
@@ -54,7 +101,8 @@ function serverOfLessons() {
       summary,
     } as never)
     .on("GET", "/api/v1/metrics/lines", ({ query }) => ({
-      ...{ x: "step" as const, lines: lines.filter(({ name }) => query.get("names")?.split(",").includes(name)) },
+      x: "step" as const,
+      lines: lines.filter(({ name }) => query.get("names")?.split(",").includes(name)),
     }))
     .on("GET", "/api/v1/runs/{run}/annotations", { results: [], next: null, events: [] } as never)
     .on("GET", "/api/v1/runs/{run}/evaluations", { results: [queued, answered], next: null })

@@ -45,7 +45,9 @@ export function EvaluateNow(props: Props) {
         </Text>
       )}
       <Button
-        {...{ size: "compact-sm", variant: "default", disabled: why !== "" }}
+        size="compact-sm"
+        variant="default"
+        disabled={why !== ""}
         aria-describedby={why ? "why-not-evaluate" : undefined}
         onClick={() => setOpen(true)}
       >

@@ -59,7 +59,12 @@ function SteerDialog({ run, lesson, onClose }: SteerProps) {
         mt="md"
         label="Weight factor"
         description="Multiplies the curriculum's weight of this lesson; 1 leaves it unchanged."
-        {...{ value: factor, min: 0.01, max: 100, step: 0.5, disabled: hold === "locked", onChange: setFactor }}
+        value={factor}
+        min={0.01}
+        max={100}
+        step={0.5}
+        disabled={hold === "locked"}
+        onChange={setFactor}
       />
     </ReasonDialog>
   );
@@ -91,7 +96,9 @@ function ManualControl({ lesson }: { lesson: LessonRow }) {
       {unlock_rule && <p className="small soft">{unlock_rule}</p>}
       <Group gap="xs">
         <Button
-          {...{ size: "compact-sm", variant: hasFailed ? "filled" : "default", disabled: why !== "" }}
+          size="compact-sm"
+          variant={hasFailed ? "filled" : "default"}
+          disabled={why !== ""}
           aria-describedby={why ? "why-not-steer" : undefined}
           onClick={() => setSteering(true)}
         >

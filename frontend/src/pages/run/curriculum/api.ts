@@ -13,20 +13,24 @@ const REVISED = { placeholderData: keepPreviousData, gcTime: 10_000 };
 /** The lessons at a revision of the curriculum. */
 export const lessonsQuery = (run: string, revision: number) =>
   queryOptions({
-    ...{ queryKey: ["lessons", run, revision], ...REVISED, refetchInterval: LOOK_AGAIN_MS },
+    queryKey: ["lessons", run, revision],
+    ...REVISED,
+    refetchInterval: LOOK_AGAIN_MS,
     queryFn: () => body(api.GET("/api/v1/runs/{run}/lessons", at(run))),
   });
 
 export const historyQuery = (run: string, lesson: string, revision: number) =>
   queryOptions({
-    ...{ queryKey: ["lesson-history", run, lesson, revision], ...REVISED },
+    queryKey: ["lesson-history", run, lesson, revision],
+    ...REVISED,
     queryFn: () => results(api.GET("/api/v1/runs/{run}/lessons/history", { params: { path: { run }, query: { lesson, limit: ROWS } } })),
   });
 
 /** The newest evaluations of a lesson; the newest one with its answers. */
 export const evaluationsQuery = (run: string, lesson: string, revision: number) =>
   queryOptions({
-    ...{ queryKey: ["evaluations", run, lesson, revision], ...REVISED },
+    queryKey: ["evaluations", run, lesson, revision],
+    ...REVISED,
     queryFn: () =>
       results(api.GET("/api/v1/runs/{run}/evaluations", { params: { path: { run }, query: { lesson, limit: ROWS, samples: 1 } } })),
   });

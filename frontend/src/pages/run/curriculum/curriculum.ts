@@ -67,16 +67,28 @@ export function lessonPanels(lessons: readonly LessonRow[]): PanelSpec[] {
   const common = { prefix: "", hasEqualCurves: true, ...PERCENT };
   return [
     presetOf({
-      ...{ key: "share", title: "Share of tasks", note: `% of all tasks, by version${scope}`, ...common },
-      ...{ curves: lines((name) => `curriculum/share/${name}`), empty: "No tasks yet." },
+      key: "share",
+      title: "Share of tasks",
+      note: `% of all tasks, by version${scope}`,
+      ...common,
+      curves: lines((name) => `curriculum/share/${name}`),
+      empty: "No tasks yet.",
     }),
     presetOf({
-      ...{ key: "success", title: "Training success", note: `% of the answers of each lesson${scope}`, ...common },
-      ...{ curves: lines((name) => `rollout/${name}/success`), empty: "No training tasks finished yet." },
+      key: "success",
+      title: "Training success",
+      note: `% of the answers of each lesson${scope}`,
+      ...common,
+      curves: lines((name) => `rollout/${name}/success`),
+      empty: "No training tasks finished yet.",
     }),
     presetOf({
-      ...{ key: "evaluation", title: "Evaluation success", note: `% of the same problems each time${scope}`, ...common },
-      ...{ curves: lines((name) => `eval/${name}/success`), empty: "Not evaluated yet." },
+      key: "evaluation",
+      title: "Evaluation success",
+      note: `% of the same problems each time${scope}`,
+      ...common,
+      curves: lines((name) => `eval/${name}/success`),
+      empty: "Not evaluated yet.",
     }),
   ];
 }
@@ -86,7 +98,12 @@ export function lessonPanel({ name, evaluation }: LessonRow): PanelSpec {
   const ks = Object.keys(evaluation?.pass_at ?? {}).filter((k) => k !== "1");
   const passes = ks.map((k, i): Curve => ({ name: `eval/${name}/pass_at/${k}`, label: `pass@${k}`, role: ((i % 4) + 4) as 4, thin: true }));
   return presetOf({
-    ...{ key: "lesson", title: `Success of ${name}`, note: "in %, by version", prefix: "", columns: 12, ...PERCENT },
+    key: "lesson",
+    title: `Success of ${name}`,
+    note: "in %, by version",
+    prefix: "",
+    columns: 12,
+    ...PERCENT,
     curves: [
       { name: `eval/${name}/success`, label: "evaluation", role: 1 },
       ...passes,

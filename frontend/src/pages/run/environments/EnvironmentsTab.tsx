@@ -33,19 +33,23 @@ type Act = { label: string; does: string; change: EnvironmentChange };
 
 const ACTIONS: Record<Verb, Act> = {
   disconnect: {
-    ...{ label: "Disconnect", change: { connected: false } },
+    label: "Disconnect",
+    change: { connected: false },
     does: "Batches no longer wait for it, and the other environments get its share. Its queued groups are still served, and new pushes are still accepted.",
   },
   reconnect: {
-    ...{ label: "Reconnect", change: { connected: true } },
+    label: "Reconnect",
+    change: { connected: true },
     does: "Its share and minimum allocation apply again from the next batch.",
   },
   mute: {
-    ...{ label: "Mute", change: { muted: true } },
+    label: "Mute",
+    change: { muted: true },
     does: "New pushes are accepted and counted as dropped (muted): their content is not stored, no trainer receives it, and no batch waits for it. The environment is not notified and keeps working. Its queued groups are still served.",
   },
   unmute: {
-    ...{ label: "Unmute", change: { muted: false } },
+    label: "Unmute",
+    change: { muted: false },
     does: "New pushes are queued and served again. Groups dropped while muted stay dropped.",
   },
 };
@@ -189,11 +193,14 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
   const unit = unitOf(run.kind);
   return [
     {
-      ...{ label: "Environment", className: `anywhere ${css.name}`, value: (view) => view.name },
+      label: "Environment",
+      className: `anywhere ${css.name}`,
+      value: (view) => view.name,
       cell: (view) => <Name run={run} view={view} />,
     },
     {
-      ...{ label: "Last seen", value: ({ environment }) => environment?.last_seen_at },
+      label: "Last seen",
+      value: ({ environment }) => environment?.last_seen_at,
       cell: (view) =>
         view.environment ? (
           <State environment={view.environment} hold={holdOf(view, run)} />
@@ -202,7 +209,9 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
         ),
     },
     {
-      ...{ label: "Weight", isNumber: true, value: ({ environment }) => environment?.weight },
+      label: "Weight",
+      isNumber: true,
+      value: ({ environment }) => environment?.weight,
       cell: ({ environment, name }) =>
         environment ? (
           <Button
@@ -219,7 +228,10 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
         ),
     },
     {
-      ...{ id: "share", label: headed("Share", "of target"), isNumber: true, value: ({ mixing }) => mixing?.realised },
+      id: "share",
+      label: headed("Share", "of target"),
+      isNumber: true,
+      value: ({ mixing }) => mixing?.realised,
       title: "Share of the batches, and the share by weight",
       cell: ({ mixing }) =>
         mixing ? (
@@ -232,7 +244,9 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
         ),
     },
     {
-      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), isNumber: true },
+      id: "rate",
+      label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"),
+      isNumber: true,
       value: (view) => view.perSecond,
       cell: (view) => (
         <span data-rate title={view.pushedAt ? "Over the last minute, or less at very high rates" : "None in the last minute"}>
@@ -247,7 +261,10 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
       ),
     },
     {
-      ...{ id: "queued", label: headed("Queued", unit), isNumber: true, value: (view) => view.queued },
+      id: "queued",
+      label: headed("Queued", unit),
+      isNumber: true,
+      value: (view) => view.queued,
       cell: (view) => (
         <span data-queued={view.queued}>
           {number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span>
@@ -255,11 +272,16 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
       ),
     },
     {
-      ...{ id: "served", label: headed("Served", unit), isNumber: true, value: (view) => view.served },
+      id: "served",
+      label: headed("Served", unit),
+      isNumber: true,
+      value: (view) => view.served,
       cell: (view) => number(view.served),
     },
     {
-      ...{ id: "dropped", label: headed(`Dropped ${unit},`, "refused pushes"), title: "Refused: pushes that were rejected entirely" },
+      id: "dropped",
+      label: headed(`Dropped ${unit},`, "refused pushes"),
+      title: "Refused: pushes that were rejected entirely",
       value: (view) => view.dropped,
       cell: (view) => (
         <>
@@ -269,7 +291,9 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
       ),
     },
     {
-      ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden>, className: css.stacked },
+      id: "actions",
+      label: <VisuallyHidden>Actions</VisuallyHidden>,
+      className: css.stacked,
       cell: ({ environment, name }) =>
         environment &&
         ([environment.connected ? "disconnect" : "reconnect", environment.muted ? "unmute" : "mute"] as const).map((verb) => (

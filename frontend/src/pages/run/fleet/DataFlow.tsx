@@ -58,7 +58,10 @@ const PACE: ReadonlySet<string> = new Set(["delivery_slow", "producers_slow", "s
 export const markOf = (kind: string): string => (PACE.has(kind) ? "bottleneck" : "blocked here");
 
 const ELSEWHERE: Lane = {
-  ...{ key: "elsewhere", label: "External environments", segments: [], aside: "outside this server, not measured" },
+  key: "elsewhere",
+  label: "External environments",
+  segments: [],
+  aside: "outside this server, not measured",
   attributes: { "data-stage": "elsewhere" },
 };
 

@@ -8,20 +8,57 @@ import { Refusal } from "@/testing/server";
 
 function workerOf(index: number): WorkerRow {
   return {
-    ...{ index, incarnation: `${index}@0`, state: "running", reason: "", heartbeat_at: new Date().toISOString(), age_seconds: 0 },
-    ...{ node: "node-a", pid: 100, restarts: 0, announced_step: 0, staged_step: 0, active_step: 0, env_steps: 0, env_steps_per_second: 0 },
-    ...{ fragments_cut: 0, fragments_sent: 0, to_send: 0, outstanding: 0, dropped_steps: {}, stages: {}, time_use: "", slots: [] },
-    ...{ shares: {}, cpu_percent: null, memory_bytes: null, gpu_percent: null, gpu_memory_bytes: null, replicas: [] },
+    index,
+    incarnation: `${index}@0`,
+    state: "running",
+    reason: "",
+    heartbeat_at: new Date().toISOString(),
+    age_seconds: 0,
+    node: "node-a",
+    pid: 100,
+    restarts: 0,
+    announced_step: 0,
+    staged_step: 0,
+    active_step: 0,
+    env_steps: 0,
+    env_steps_per_second: 0,
+    fragments_cut: 0,
+    fragments_sent: 0,
+    to_send: 0,
+    outstanding: 0,
+    dropped_steps: {},
+    stages: {},
+    time_use: "",
+    slots: [],
+    shares: {},
+    cpu_percent: null,
+    memory_bytes: null,
+    gpu_percent: null,
+    gpu_memory_bytes: null,
+    replicas: [],
     transfers: { received: 0, adopted: 0, superseded: 0, refused: 0, failed: 0, received_bytes: 0, seconds: 0, order: 0 },
-    ...{ is_to_restart: false, last_log: "", cordon: "", cordoned_at: null, cordoned_by: "", cordon_reason: "" },
+    is_to_restart: false,
+    last_log: "",
+    cordon: "",
+    cordoned_at: null,
+    cordoned_by: "",
+    cordon_reason: "",
   };
 }
 
 function fleetOf(...workers: WorkerRow[]): FleetPart {
   const now = new Date().toISOString();
   return {
-    ...{ desired: "running", observed: "running", observed_at: now, age_seconds: 0, confirmed_at: now, launched_at: now },
-    ...{ attempt: 1, reason: "", env_steps_total: 0, workers },
+    desired: "running",
+    observed: "running",
+    observed_at: now,
+    age_seconds: 0,
+    confirmed_at: now,
+    launched_at: now,
+    attempt: 1,
+    reason: "",
+    env_steps_total: 0,
+    workers,
   };
 }
 

@@ -56,22 +56,31 @@ function Ask({ run, workers, onClose }: AskProps) {
 const columnsOf = (onOpen: (recording: string) => void): Column<RecordingRow>[] => [
   { label: "State", value: ({ state }) => state, cell: ({ state, reason }) => <StateChip state={state} reason={reason} /> },
   {
-    ...{ label: "Worker", isNumber: true, value: ({ worker }) => worker },
+    label: "Worker",
+    isNumber: true,
+    value: ({ worker }) => worker,
     cell: ({ worker, slot }) => (worker === null ? "–" : `${worker}${slot === null ? "" : ` · slot ${slot}`}`),
   },
   { label: "Return", isNumber: true, value: (row) => row.episode_return },
   { label: "Env steps", isNumber: true, value: (row) => row.episode_length },
   { label: "Policy version", isNumber: true, value: (row) => row.policy_step, cell: (row) => policyStep(row.policy_step) },
   {
-    ...{ label: "Size", className: "soft", isNumber: true, value: (row) => row.size_bytes },
+    label: "Size",
+    className: "soft",
+    isNumber: true,
+    value: (row) => row.size_bytes,
     cell: ({ state, size_bytes }) => (state === "ready" ? bytes(size_bytes) : "–"),
   },
   {
-    ...{ label: "Requested", className: "soft nowrap", value: (row) => row.requested_at },
+    label: "Requested",
+    className: "soft nowrap",
+    value: (row) => row.requested_at,
     cell: (row) => <Age at={row.requested_at} suffix=" ago" />,
   },
   {
-    ...{ id: "watch", label: <VisuallyHidden>Watch</VisuallyHidden>, isNumber: true },
+    id: "watch",
+    label: <VisuallyHidden>Watch</VisuallyHidden>,
+    isNumber: true,
     cell: ({ id, state, reason }) =>
       state === "ready" ? (
         <Button size="compact-xs" variant="default" onClick={() => onOpen(id)}>

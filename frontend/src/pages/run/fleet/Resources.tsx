@@ -21,15 +21,27 @@ const spread = (name: string): Pick<Preset, "curves" | "band"> => ({
 const PANELS = (
   [
     {
-      ...{ key: "cpu", title: "CPU", note: "busy cores, all workers", unit: "cores", floor: 0, least: 0.1 },
+      key: "cpu",
+      title: "CPU",
+      note: "busy cores, all workers",
+      unit: "cores",
+      floor: 0,
+      least: 0.1,
       curves: [{ name: "resources/cpu_cores", label: "all workers", role: 1 }],
     },
     {
-      ...{ key: "memory", title: "Memory", note: "resident, in GB, all workers", ...BYTES },
+      key: "memory",
+      title: "Memory",
+      note: "resident, in GB, all workers",
+      ...BYTES,
       curves: [{ name: "resources/memory_bytes", label: "all workers", role: 2 }],
     },
     {
-      ...{ key: "gpu", title: "GPU utilization", note: "% of the time, by device", unit: "%", floor: 0 },
+      key: "gpu",
+      title: "GPU utilization",
+      note: "% of the time, by device",
+      unit: "%",
+      floor: 0,
       ...spread("resources/gpu_percent"),
     },
     { key: "gpu-memory", title: "GPU memory", note: "in use, in GB, by device", ...BYTES, ...spread("resources/gpu_memory_bytes") },

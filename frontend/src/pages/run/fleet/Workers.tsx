@@ -64,7 +64,9 @@ function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[]
     { label: "pid", className: "soft", isNumber: true, cell: ({ pid }) => pid ?? "–" },
     { label: `${words.work}/s`, isNumber: true, value: (worker) => worker.env_steps_per_second },
     {
-      ...{ label: "Weights", title: "Active version, after the announced one if the worker has yet to load it", isNumber: true },
+      label: "Weights",
+      title: "Active version, after the announced one if the worker has yet to load it",
+      isNumber: true,
       value: (worker) => worker.active_step,
       cell: ({ active_step, announced_step }) => (
         <>
@@ -76,15 +78,23 @@ function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[]
     { label: "Unsent", title: `${words.envelopes} waiting to be sent`, isNumber: true, value: ({ to_send }) => to_send },
     { label: "Restarts", isNumber: true, value: ({ restarts }) => restarts },
     {
-      ...{ label: "CPU", title: "Of one core, including env processes", isNumber: true },
-      ...{ value: (worker) => worker.cpu_percent, cell: (worker) => share(worker.cpu_percent) },
+      label: "CPU",
+      title: "Of one core, including env processes",
+      isNumber: true,
+      value: (worker) => worker.cpu_percent,
+      cell: (worker) => share(worker.cpu_percent),
     },
     {
-      ...{ label: "Memory", title: "Resident, including env processes", isNumber: true },
-      ...{ value: (worker) => worker.memory_bytes, cell: (worker) => bytes(worker.memory_bytes) },
+      label: "Memory",
+      title: "Resident, including env processes",
+      isNumber: true,
+      value: (worker) => worker.memory_bytes,
+      cell: (worker) => bytes(worker.memory_bytes),
     },
     hasGpu && {
-      ...{ label: "GPU", title: "Utilization of the worker's device, including other users", isNumber: true },
+      label: "GPU",
+      title: "Utilization of the worker's device, including other users",
+      isNumber: true,
       value: (worker) => worker.gpu_percent,
       cell: (worker) => (
         <span data-gpu>
@@ -133,15 +143,18 @@ type Action = { title: string; submit: string; does: string };
 /** The actions on one worker, by verb. */
 const ACTIONS: Record<WorkerVerb, Action> = {
   replace: {
-    ...{ title: "Replace worker", submit: "Replace" },
+    title: "Replace worker",
+    submit: "Replace",
     does: "The worker exits and a new one starts with the newest weights. Finished fragments are sent; steps of incomplete fragments are lost and counted. Other workers continue.",
   },
   drain: {
-    ...{ title: "Drain and cordon worker", submit: "Drain" },
+    title: "Drain and cordon worker",
+    submit: "Drain",
     does: "The worker starts no new work, finishes and sends its current work, and exits. It is not replaced: the fleet has one worker less until it is uncordoned. Other workers continue.",
   },
   uncordon: {
-    ...{ title: "Uncordon worker", submit: "Uncordon" },
+    title: "Uncordon worker",
+    submit: "Uncordon",
     does: "A new worker starts in its place with the newest weights. If the old worker is still draining, it exits first.",
   },
 };
@@ -217,7 +230,9 @@ export function Workers({ run, workers, chosen, onOpen }: Props) {
   };
   const columns: (Column<WorkerRow> | false)[] = [
     {
-      ...{ id: "open", label: <VisuallyHidden>Open</VisuallyHidden>, className: css.expander },
+      id: "open",
+      label: <VisuallyHidden>Open</VisuallyHidden>,
+      className: css.expander,
       cell: ({ index }) => (
         <ActionIcon
           variant="subtle"
@@ -235,7 +250,8 @@ export function Workers({ run, workers, chosen, onOpen }: Props) {
       workers.some((worker) => worker.gpu_percent !== null),
     ),
     {
-      ...{ id: "log", label: <VisuallyHidden>Log</VisuallyHidden> },
+      id: "log",
+      label: <VisuallyHidden>Log</VisuallyHidden>,
       cell: ({ index }) => <LogLink run={run.name} log={String(index)} label={`Log of worker ${index}`} />,
     },
   ];

@@ -54,7 +54,7 @@ export function LogPanel({ run, workers, place, search, onSearch }: Props) {
         value={place && textOf(place)}
         onChange={(log) => log && onSearch({ log })}
       />
-      {place && <Log key={textOf(place)} {...{ run, place, search, onSearch }} />}
+      {place && <Log key={textOf(place)} run={run} place={place} search={search} onSearch={onSearch} />}
     </Panel>
   );
 }

@@ -42,7 +42,8 @@ const columnsOf = (mayOperate: boolean, onDelete: (row: Annotation) => void): Co
   },
   { label: "Train step", isNumber: true, cell: ({ step }) => number(step) },
   {
-    ...{ id: "actions", label: <VisuallyHidden>Actions</VisuallyHidden> },
+    id: "actions",
+    label: <VisuallyHidden>Actions</VisuallyHidden>,
     cell: (row) =>
       (row.is_own || mayOperate) && (
         <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Remove “${visible(row.text)}”`} onClick={() => onDelete(row)}>

@@ -53,8 +53,16 @@ export function MetricsTab() {
   const marks = useMarks(run, axis);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
   const wallView = useWallView({
-    ...{ runs: [run.name], kinds: [run.kind], view: search, usual: "step", points: POINTS, sync: "metrics", marks },
-    ...{ isLive: mayMeasure(run.status), change, isPickable: true },
+    runs: [run.name],
+    kinds: [run.kind],
+    view: search,
+    usual: "step",
+    points: POINTS,
+    sync: "metrics",
+    marks,
+    isLive: mayMeasure(run.status),
+    change,
+    isPickable: true,
   });
 
   const branches = useMemo(() => branchesOf(names), [names]);
@@ -92,7 +100,8 @@ export function MetricsTab() {
           <>
             <Views run={run.name} search={search} apply={apply} />
             <Button
-              {...{ size: "xs", variant: "default" }}
+              size="xs"
+              variant="default"
               renderRoot={(props) => <Link to="/compare" search={{ ...search, ...UNPICKED, q: undefined, runs: run.name }} {...props} />}
             >
               Compare
@@ -106,7 +115,12 @@ export function MetricsTab() {
         <Autocomplete
           key={`q ${search.view}`}
           data-filter
-          {...{ flex: "1 1 10rem", size: "xs", label: "Find metrics", placeholder: "loss, grad norm …", defaultValue: q, onChange: find }}
+          flex="1 1 10rem"
+          size="xs"
+          label="Find metrics"
+          placeholder="loss, grad norm …"
+          defaultValue={q}
+          onChange={find}
           data={[...branches.keys()]}
           limit={BRANCHES_LISTED}
           renderOption={({ option }) => (
@@ -118,7 +132,12 @@ export function MetricsTab() {
         />
         <PanelPicker names={names} chosen={charts} onChange={(texts) => change({ charts: texts })} />
         <AxisControls
-          {...{ view: search, axis, usual: "step", axes: AXES, change, onReset: view.reset }}
+          view={search}
+          axis={axis}
+          usual="step"
+          axes={AXES}
+          change={change}
+          onReset={view.reset}
           amount={amountOf([run.kind]).title}
         />
       </Controls>

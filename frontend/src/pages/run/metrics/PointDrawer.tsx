@@ -55,12 +55,21 @@ function AnnotatePoint({ run, details }: { run: string; details: PointDetails })
     >
       <Group align="end" gap="xs" my="md">
         <TextInput
-          {...{ flex: 1, size: "xs", label: "Annotation", maxLength: 200, disabled: !mayOperate, value: text }}
+          flex={1}
+          size="xs"
+          label="Annotation"
+          maxLength={200}
+          disabled={!mayOperate}
+          value={text}
           placeholder="halved the learning rate"
           onChange={(event) => setText(event.currentTarget.value)}
         />
         <Button
-          {...{ type: "submit", size: "xs", variant: "default", disabled: !mayOperate || !text.trim(), loading: annotate.isPending }}
+          type="submit"
+          size="xs"
+          variant="default"
+          disabled={!mayOperate || !text.trim()}
+          loading={annotate.isPending}
           title={mayOperate ? undefined : TAKES_OPERATOR}
         >
           Add annotation

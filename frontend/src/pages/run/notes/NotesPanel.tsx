@@ -91,7 +91,9 @@ export default function NotesPanel({ run, events }: { run: string; events: RunEv
   useChangeFeed(events.findLast(({ kind }) => kind === "notes_edited")?.id ?? 0, EVERY_MS, notesQuery(run).queryKey);
   const { data: notes, error } = useQuery(notesQuery(run));
   const [draft, setDraft, discard] = useSessionStorage<Draft | null>({
-    ...{ key: `rolldeck-notes:${run}`, defaultValue: null, getInitialValueInEffect: false },
+    key: `rolldeck-notes:${run}`,
+    defaultValue: null,
+    getInitialValueInEffect: false,
   });
   if (error && !notes) return <ErrorState title="Notes unavailable" error={error} />;
   if (!notes) return null;

@@ -59,8 +59,17 @@ export function OverviewCharts() {
   const change = (more: View) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true, resetScroll: false });
   const marks = useMarks(run, axis);
   const view = useWallView({
-    ...{ runs: [run.name], kinds: [run.kind], view: search, usual: "time", moving, points: PRESET_POINTS, sync: "overview", marks },
-    ...{ isLive: mayMeasure(run.status), change, isPickable: true },
+    runs: [run.name],
+    kinds: [run.kind],
+    view: search,
+    usual: "time",
+    moving,
+    points: PRESET_POINTS,
+    sync: "overview",
+    marks,
+    isLive: mayMeasure(run.status),
+    change,
+    isPickable: true,
   });
   const isZoomed = from !== undefined;
   const show = (range: Range | undefined) => change({ last: range, ...UNZOOMED, ...UNPICKED });
@@ -76,7 +85,7 @@ export function OverviewCharts() {
           {UNDER_WAY.has(run.status) && <DiagnosisLine run={run.name} diagnosis={diagnosis} />}
         </Box>
         <Group gap="xs">
-          <AxisControls {...{ view: search, axis, usual: "time", axes: AXES, change, title: HINT }} amount={amountOf([run.kind]).title}>
+          <AxisControls view={search} axis={axis} usual="time" axes={AXES} change={change} title={HINT} amount={amountOf([run.kind]).title}>
             {axis === "time" && !isZoomed && (
               <NativeSelect
                 size="xs"

@@ -54,7 +54,9 @@ type Item = BatchItems["results"][number];
 
 const columnsOf = (run: RunDetail, isGroups: boolean): (Column<Item> | false)[] => [
   {
-    ...{ label: isGroups ? "Group" : "Fragment", isNumber: true, value: ({ id }) => id },
+    label: isGroups ? "Group" : "Fragment",
+    isNumber: true,
+    value: ({ id }) => id,
     cell: ({ id }) => (
       <AppLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${id}`} data-strong>
         {id}
@@ -67,7 +69,9 @@ const columnsOf = (run: RunDetail, isGroups: boolean): (Column<Item> | false)[] 
   isGroups && { label: "Score", isNumber: true, value: (item) => item.score_mean },
   { label: "Versions behind", isNumber: true, value: ({ staleness }) => staleness },
   {
-    ...{ label: "Received", isNumber: true, value: ({ received_at }) => received_at },
+    label: "Received",
+    isNumber: true,
+    value: ({ received_at }) => received_at,
     cell: ({ received_at }) => <Age at={received_at} suffix=" ago" />,
   },
 ];

@@ -63,7 +63,9 @@ export function Composition({ label, unit, composition, shares, names }: Composi
 function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined): Column<BatchRow>[] {
   return [
     {
-      ...{ label: "Step", isNumber: true, value: (batch) => batch.ordinal },
+      label: "Step",
+      isNumber: true,
+      value: (batch) => batch.ordinal,
       cell: (batch) => (
         <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} data-open>
           {number(batch.ordinal)}
@@ -72,14 +74,17 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
     },
     { label: "Lease", cell: (batch) => <BatchChip batch={batch} />, value: (batch) => batch.state },
     {
-      ...{ label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}`, className: `anywhere ${css.composition}` },
+      label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}`,
+      className: `anywhere ${css.composition}`,
       cell: (batch) => visible(compositionText(batch.composition, names)),
     },
     { label: "Tokens", isNumber: true, value: ({ tokens }) => tokens, cell: ({ tokens }) => (tokens ? count(tokens) : "–") },
     { label: "Padding", isNumber: true, value: ({ padding }) => padding, cell: ({ padding }) => percent(padding) },
     { label: "Trainer", className: "anywhere", value: ({ trainer }) => trainer },
     {
-      ...{ label: "Leased", isNumber: true, value: ({ leased_at }) => leased_at },
+      label: "Leased",
+      isNumber: true,
+      value: ({ leased_at }) => leased_at,
       cell: ({ leased_at }) => <Age at={leased_at} suffix=" ago" />,
     },
     { label: "Latency", isNumber: true, value: latencySeconds, cell: (batch) => duration(latencySeconds(batch)) },

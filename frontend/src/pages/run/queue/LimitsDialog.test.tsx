@@ -2,7 +2,9 @@ import { expect, it } from "vitest";
 import { changesOf } from "./LimitsDialog";
 
 const now = {
-  ...{ off_policy_tolerance: 3, max_staleness: 2, lease_seconds: 600 },
+  off_policy_tolerance: 3,
+  max_staleness: 2,
+  lease_seconds: 600,
   on_second_registration: "keep" as const,
 };
 

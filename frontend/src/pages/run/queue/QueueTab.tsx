@@ -100,7 +100,9 @@ type Queued = QueueAnswer["environments"][number] & { fill: string; share: numbe
 
 const queuedColumns = (unit: string): Column<Queued>[] => [
   {
-    ...{ label: "Environment", className: "anywhere", value: ({ name }) => name },
+    label: "Environment",
+    className: "anywhere",
+    value: ({ name }) => name,
     cell: ({ name, fill }) => (
       <>
         <Swatch fill={fill} />
@@ -111,7 +113,9 @@ const queuedColumns = (unit: string): Column<Queued>[] => [
   { label: `Queued · ${unit}`, isNumber: true, value: (each) => each.queued_sequences },
   { label: "Share", isNumber: true, value: ({ share }) => share, cell: ({ share }) => percent(share) },
   {
-    ...{ label: "Incomplete", isNumber: true, title: "Partial groups wait until they add up to a full group" },
+    label: "Incomplete",
+    isNumber: true,
+    title: "Partial groups wait until they add up to a full group",
     value: ({ waiting }) => waiting,
     cell: (each) => (
       <span data-incomplete={each.waiting}>
@@ -125,7 +129,10 @@ const queuedColumns = (unit: string): Column<Queued>[] => [
     ),
   },
   {
-    ...{ label: "Oldest", isNumber: true, title: "Age of the oldest queued item", value: ({ oldest_at }) => oldest_at },
+    label: "Oldest",
+    isNumber: true,
+    title: "Age of the oldest queued item",
+    value: ({ oldest_at }) => oldest_at,
     cell: ({ oldest_at }) => (oldest_at ? <Age at={oldest_at} /> : "–"),
   },
 ];

@@ -120,7 +120,9 @@ const figure = (label: string, value: (task: Task) => number): Column<Task> => (
 function columnsOf(chosen: string | undefined, onTask: (task: string | undefined) => void): Column<Task>[] {
   return [
     {
-      ...{ id: "task", label: "Environment", value: ({ task }) => task },
+      id: "task",
+      label: "Environment",
+      value: ({ task }) => task,
       cell: ({ task, mode }) => (
         <>
           {mode === "eval" || !task ? (

@@ -127,7 +127,7 @@ function Orders({ run, orders, versions, workers }: OrdersProps) {
             : `${number(done)} of ${number(there)} ${there === 1 ? "worker uses" : "workers use"} version ${policyStep(acting_step)}${orders.number > 0 ? ` under order ${number(orders.number)}` : ""}.`}
         </p>
       )}
-      {open && <PinDialog {...{ run, orders, versions }} isPin={open === "pin"} onClose={() => setOpen(null)} />}
+      {open && <PinDialog run={run} orders={orders} versions={versions} isPin={open === "pin"} onClose={() => setOpen(null)} />}
     </Panel>
   );
 }
@@ -147,7 +147,9 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
   return [
     { label: "Version", isNumber: true, cell: ({ epoch, step }) => <b>{versionName(epoch, step)}</b> },
     {
-      ...{ id: "current", label: <VisuallyHidden>Current</VisuallyHidden>, className: "nowrap" },
+      id: "current",
+      label: <VisuallyHidden>Current</VisuallyHidden>,
+      className: "nowrap",
       cell: (version) => (
         <>
           {isOfRun(version) && version.step === run.policy_step && (
@@ -161,20 +163,27 @@ function columnsOf({ run, orders, deliveries }: Facts): Column<PolicyVersionRow>
       ),
     },
     {
-      ...{ label: "Published", isNumber: true, value: ({ published_at }) => published_at },
+      label: "Published",
+      isNumber: true,
+      value: ({ published_at }) => published_at,
       cell: ({ published_at }) => <Age at={published_at} suffix=" ago" />,
     },
     { label: "Size", isNumber: true, value: (version) => version.size_bytes, cell: ({ size_bytes }) => bytes(size_bytes) },
     { label: "Trainer", className: "nowrap", value: ({ trainer }) => trainer },
     {
-      ...{ label: "Workers", isNumber: true, title: "Workers that have loaded the version, of those that reported it" },
+      label: "Workers",
+      isNumber: true,
+      title: "Workers that have loaded the version, of those that reported it",
       cell: (version) => {
         const { loaded, reported } = deliveryOf(version, deliveries);
         return reported === 0 ? "–" : `${loaded} of ${reported}`;
       },
     },
     {
-      ...{ label: "Slowest", className: "nowrap", isNumber: true, title: "From publication until the last worker has loaded the version" },
+      label: "Slowest",
+      className: "nowrap",
+      isNumber: true,
+      title: "From publication until the last worker has loaded the version",
       cell: (version) => {
         const { slowest, seconds } = deliveryOf(version, deliveries);
         if (seconds !== null && seconds < REPORT_SECONDS) return "< 1 s";
@@ -188,7 +197,9 @@ const REPLICAS: Column<Replica>[] = [
   { label: "Address", className: "nowrap", value: ({ address }) => address },
   { label: "Version", isNumber: true, cell: ({ version }) => (version ? versionName(...version) : "–") },
   {
-    ...{ label: "Last contact", isNumber: true, value: ({ contactAt }) => contactAt },
+    label: "Last contact",
+    isNumber: true,
+    value: ({ contactAt }) => contactAt,
     cell: ({ contactAt }) => (contactAt ? <Age at={contactAt} suffix=" ago" /> : "–"),
   },
   { label: "Problem", value: ({ error }) => error },
