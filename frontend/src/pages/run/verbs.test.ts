@@ -35,7 +35,7 @@ it("uses the newer of response and live data", () => {
 
 it("confirms irreversible verbs", () => {
   const destroying = Object.entries(ACTIONS).filter(([, look]) => look.destroys);
-  expect(destroying.map(([verb]) => verb)).toEqual(["drain", "stop", "kill", "reset", "archive"]);
+  expect(destroying.map(([verb]) => verb)).toEqual(["drain", "stop", "kill", "reset", "archive", "delete"]);
 });
 
 it("counts workers that applied the status", () => {
@@ -56,7 +56,7 @@ it("requires the name for destructive verbs", () => {
     Object.entries(ACTIONS)
       .filter(([, look]) => look.typed)
       .map(([verb]) => verb),
-  ).toEqual(["stop", "kill", "reset"]);
+  ).toEqual(["stop", "kill", "reset", "delete"]);
 });
 
 const AT = "2026-03-01T12:00:00Z";
