@@ -67,7 +67,6 @@ BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("PUT", "evaluations/<uuid:evaluation>/lease"): {"fence": 0},
 }
 QUERIES: Final = {
-    ("GET", "groups/<large:group>/windows"): "?sequences=0",
 }
 # Bodies that name objects, with the parameter of the object in each.
 NAMING: Final[dict[tuple[str, str], tuple[str, dict[str, Any]]]] = {
