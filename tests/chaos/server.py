@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
+from benchmarks.processes import descendants
 from tests import processes
 from tests.initial_database import copy_database
-from tests.processes import descendants
 from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, environment, free_port, wait_until
 
 
