@@ -58,7 +58,9 @@ def known_browser(request: HttpRequest | None, name: str) -> str:
         return ""
     try:
         found: Any = signing.loads(
-            request.COOKIES.get(COOKIE, ""), salt=_SALT, max_age=MAX_AGE_SECONDS
+            request.COOKIES.get(settings.COOKIE_PREFIX + COOKIE, ""),
+            salt=_SALT,
+            max_age=MAX_AGE_SECONDS,
         )
         known, browser = found
     except (signing.BadSignature, TypeError, ValueError):
@@ -69,7 +71,7 @@ def known_browser(request: HttpRequest | None, name: str) -> str:
 def remember_browser(response: HttpResponseBase, user: User) -> None:
     """Mark the browser as one that `user` signs in with."""
     response.set_cookie(
-        COOKIE,
+        settings.COOKIE_PREFIX + COOKIE,
         signing.dumps([user.get_username(), secrets.token_hex(16)], salt=_SALT),
         max_age=MAX_AGE_SECONDS,
         httponly=True,
