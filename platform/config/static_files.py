@@ -10,7 +10,7 @@ from typing import Final
 from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, HTTPScope
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from config.middleware import transport_security
+from config.middleware import DATA, transport_security
 
 METHODS: Final = frozenset({"GET", "HEAD"})
 
@@ -25,7 +25,10 @@ class StaticFiles:
     def __init__(self, app: ASGI3Application) -> None:
         self._app = app
         self._known = WhiteNoiseMiddleware()
-        self._safe = [(b"x-content-type-options", b"nosniff")]
+        self._safe = [
+            (b"x-content-type-options", b"nosniff"),
+            (b"content-security-policy", DATA.encode()),
+        ]
         if transport := transport_security():
             self._safe.append((b"strict-transport-security", transport.encode()))
 

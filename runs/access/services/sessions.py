@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
+from django.contrib.auth import login
 from django.contrib.sessions.models import Session
 from django.core import signing
 from django.db import transaction
@@ -50,6 +51,13 @@ def end_sessions(
         now=now,
     )
     return ended
+
+
+def begin_session(request: HttpRequest, user: User) -> None:
+    """Sign a person in with a new session key; Django keeps that of a browser with a session."""
+    if not request.session.is_empty():
+        request.session.cycle_key()
+    login(request, user)
 
 
 def known_browser(request: HttpRequest | None, name: str) -> str:

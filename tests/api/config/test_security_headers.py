@@ -77,6 +77,11 @@ def test_no_answer_permits_other_origins(path: str) -> None:
     assert not [name for name in answer.headers if name.startswith("Access-Control-")]
 
 
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/login/once", "/runs", "/register"])
+def test_trace_is_refused(path: str) -> None:
+    assert Client().trace(path, headers=bearer("admin")).status_code == 405
+
+
 def test_cookies_of_https_belong_to_this_host() -> None:
     script = """if True:
         import django
