@@ -400,7 +400,7 @@ AUTH_PASSWORD_VALIDATORS = [
         "CommonPasswordValidator",
         "NumericPasswordValidator",
     )
-]
+] + [{"NAME": "runs.access.services.passwords.ContextWords"}]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 

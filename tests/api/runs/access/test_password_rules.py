@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 from django.test import Client
 from django.utils.module_loading import import_string
+from pytest_django import Settings
 
 from runs.access.models import User
 from tests.factories import make_user
@@ -41,6 +42,16 @@ def test_a_new_database_has_no_accounts() -> None:
 @pytest.mark.parametrize("password", ["password1", "iloveyou2", "1qaz2wsx3edc", "trustno1!"[:8]])
 def test_a_common_password_is_refused(browser: Client, password: str) -> None:
     assert change(browser, password) == 400
+
+
+@pytest.mark.parametrize("password", ["Rolldeck-2026!", "operator12345", "2026_My Lab_2026"])
+def test_a_name_of_the_platform_is_refused(
+    browser: Client, password: str, settings: Settings
+) -> None:
+    settings.ROLLDECK_DEPLOYMENT = "my lab"
+
+    assert change(browser, password) == 400
+    assert change(browser, f"{password} and harmonic") == 200
 
 
 def test_a_password_is_checked_unchanged(browser: Client) -> None:
