@@ -16,6 +16,7 @@ from config.body_limits import BodyLimits  # noqa: E402 Django's applications lo
 from config.compression import CompressedAnswers  # noqa: E402
 from config.decompression import CompressedHandler  # noqa: E402
 from config.machines import Machines  # noqa: E402
+from config.outage_answers import OutageAnswers  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
 from rolldeck.structs import prepare_structs  # noqa: E402
@@ -35,7 +36,7 @@ sockets = [
 ]
 application = ProtocolTypeRouter(
     {
-        "http": StaticFiles(traced(PushAnswers(CompressedAnswers(limited)))),
+        "http": OutageAnswers(StaticFiles(traced(PushAnswers(CompressedAnswers(limited))))),
         # Consumers look up the session's user. A lookup here would repeat the query, and an outage
         # would end the handshake without a close code.
         "websocket": SocketOrigins(CookieMiddleware(URLRouter(sockets))),

@@ -28,7 +28,7 @@ WAS_RESET: Final = "rolldeck.connection_was_reset"
 
 
 class PushAnswers:
-    """Outermost ASGI middleware, which tracks the answers to pushes."""
+    """ASGI middleware that tracks the answers to pushes."""
 
     def __init__(self, app: ASGI3Application) -> None:
         self._app = app
