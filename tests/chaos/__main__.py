@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from rolldeck.chaos.campaign import Campaign
-from rolldeck.chaos.report import write_report
+from rolldeck.chaos.report import publish, write_report
 from tests.chaos.faults import local_faults
 from tests.chaos.server import ChaosServer
+from tests.server import ROOT
 
+PAGE: Final = ROOT / "docs" / "explanation" / "reliability.md"
 DISK_MEGABYTES: Final = 4096
 
 
@@ -43,15 +45,26 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
         subprocess.run(["umount", "--lazy", mount], check=False)
 
 
+def commit() -> str:
+    """Return the commit of the working tree; empty without Git."""
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=float, default=60.0, help="pushes a second")
+    parser.add_argument("--groups", type=int, default=16, help="groups of a large push")
     parser.add_argument("--faults", default="", help="parts of names, separated by commas")
     parser.add_argument("--ray", action="store_true", help="start Ray as well")
     parser.add_argument("--out", type=Path, default=Path("build/chaos"))
+    parser.add_argument("--publish", action="store_true", help="only write the totals of --out")
     options = parser.parse_args()
+    if options.publish:
+        publish(options.out, PAGE)
+        return 0
     logging.getLogger("rolldeck").setLevel(logging.ERROR)
     with (
         tempfile.TemporaryDirectory(prefix="rolldeck-chaos-") as name,
@@ -66,7 +79,13 @@ def main() -> int:
             for old in history.iterdir():
                 old.unlink()
             campaign = Campaign(
-                server.url, server.token, history, seed=options.seed, rate=options.rate
+                server.url,
+                server.token,
+                history,
+                seed=options.seed,
+                rate=options.rate,
+                groups=options.groups,
+                has_fleet=options.ray,
             )
             faults = local_faults(server) + campaign.network_faults()
             faults = campaign.faults_named(faults, options.faults)
@@ -74,6 +93,7 @@ def main() -> int:
             campaign.close()
         finally:
             server.stop()
+    result.commit = commit()
     sys.stdout.write(write_report(options.out, result) + "\n")
     return 1 if result.violations else 0
 
