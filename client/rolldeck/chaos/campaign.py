@@ -126,6 +126,8 @@ class Result:
 class Campaign:
     """One campaign against a platform."""
 
+    server = "Rolldeck"
+
     def __init__(
         self,
         url: str,
@@ -164,6 +166,8 @@ class Campaign:
         self._roles = dict(RUNS) | (dict(FLEET) if has_fleet else {})
         self._prefix = f"{prefix}-{seed}"
         self._names = {kind: f"{self._prefix}-{kind}" for kind in self._roles}
+        self._watched = {self._names[kind] for kind in RUNS}
+        """Runs that must accept groups after each fault."""
         self._created: list[str] = []
         self.proxy = Proxy(urlsplit(url).hostname or "", urlsplit(url).port or 80, seed=seed)
 
@@ -223,12 +227,17 @@ class Campaign:
                 time.sleep(CALM_SECONDS * (0.5 + self._random.random()))
             time.sleep(max(0.0, began + seconds - time.monotonic()))
             is_drained = self._drain(drain_seconds)
+        return self._result(injected, is_drained, drain_seconds, time.monotonic() - began)
+
+    def _result(
+        self, injected: list[Injected], is_drained: bool, drain_seconds: float, seconds: float
+    ) -> Result:
+        """Check the history against the ledgers."""
         events = HistoryReader(self._folder).read()
         self._created += sorted({event.run for event in events if event.op == "create"})
         ledgers = {name: self._ledger(name) for name in self._created}
         reuse = {self._names["replay"]: REUSE}
-        length = time.monotonic() - began
-        result = result_of(events, ledgers, injected, self._seed, length, reuse)
+        result = result_of(events, ledgers, injected, self._seed, seconds, reuse)
         if not is_drained:
             text = f"groups or followers are left {drain_seconds:.0f} s after the last push"
             result.violations.append(Violation("every_run_is_drained", "", text))
@@ -355,18 +364,17 @@ class Campaign:
 
     def _wait_for_pushes(self, since: float, seconds: float) -> float:
         """Return the seconds after `since` until every run has accepted a push begun after it."""
-        watched = set(self._names.values())
         first: dict[str, float] = {}
         begun: set[tuple[int, int]] = set()
         while time.monotonic() < since + seconds:
             for event in self._reader.read():
-                if event.at < since or event.op != "push" or event.run not in watched:
+                if event.at < since or event.op != "push" or event.run not in self._watched:
                     continue
                 if event.outcome == "begin":
                     begun.add((event.client, event.call))
                 elif event.outcome == "ok" and (event.client, event.call) in begun:
                     first.setdefault(event.run, event.at)
-            if len(first) >= len(RUNS):
+            if len(first) == len(self._watched):
                 return max(first.values()) - since
             time.sleep(0.1)
         return seconds

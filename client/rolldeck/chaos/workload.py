@@ -101,7 +101,7 @@ class ClientPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_keyed(self) -> bool:
-        """Whether a push is stored once however often it is sent."""
+        """Whether a repeated push is stored once; a server of Atropos reads no keys."""
         return self.role != "keyless" and bool(self.atropos)
 
 
@@ -159,7 +159,7 @@ class Pusher:
         marks = [(self._plan.client, self._number + at) for at in range(count)]
         self._number += count
         path, headers, body = self._message(marks)
-        while not self._attempt(marks, path, headers, body) and self._plan.is_keyed:
+        while not self._attempt(marks, path, headers, body) and self._plan.role != "keyless":
             time.sleep(RETRY_SECONDS)
 
     def _message(self, marks: Sequence[Mark]) -> tuple[str, dict[str, str], bytes]:
@@ -499,10 +499,12 @@ def train_like_atropos(plan: ClientPlan, history: History) -> None:
                 answer = http.request("POST", f"{root}/register", headers=headers, body=body)
                 is_registered = answer.status < 300
             answer = http.request("GET", f"{root}/batch", headers=headers)
-            received = answer.json()["batch"] if answer.status < 300 else None
+            content = answer.json() if answer.status < 300 else {"batch": None}
+            received = content["batch"]
+            is_registered = is_registered and content.get("status") != "error"
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             history.end("lease", call, "unknown", run=plan.run, text=type(error).__name__)
-            is_registered = False
+            is_registered = is_registered and not plan.atropos
             time.sleep(RETRY_SECONDS)
             continue
         known = {"status": answer.status, "retry_after": "Retry-After" in answer.headers}
