@@ -234,8 +234,7 @@ class Campaign:
     ) -> Result:
         """Check the history against the ledgers."""
         events = HistoryReader(self._folder).read()
-        self._created += sorted({event.run for event in events if event.op == "create"})
-        ledgers = {name: self._ledger(name) for name in self._created}
+        ledgers = {name: self._ledger(name) for name in [*self._created, *self._drained()]}
         reuse = {self._names["replay"]: REUSE}
         result = result_of(events, ledgers, injected, self._seed, seconds, reuse)
         if not is_drained:
@@ -246,12 +245,17 @@ class Campaign:
     def delete_runs(self) -> None:
         """End and delete the runs that the campaign has created."""
         reason = "the campaign has ended"
-        for name in self._created:
+        for name in [*self._created, *self._drained()]:
             with suppress(NotFoundError):
                 run = self._client.runs.get(name)
                 if run.status not in ENDED:
                     run = run.kill(reason).wait(timeout_seconds=READY_SECONDS)
                 run.delete(reason)
+
+    def _drained(self) -> list[str]:
+        """Return the runs that the operator has created."""
+        events = HistoryReader(self._folder).read()
+        return sorted({e.run for e in events if e.op == "create" and e.outcome == "ok"})
 
     def close(self) -> None:
         """Close the proxy and the connection."""
