@@ -20,6 +20,16 @@ from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, environment, free_port, wait
 FAKETIME: Final = "/usr/lib/*/faketime/libfaketime.so.1"
 """Library of the package `faketime` of Debian."""
 BUCKET: Final = "rolldeck-chaos"
+# Under libfaketime 0.9.10, `time.sleep` fails: it waits for a time of the monotonic clock.
+SLEEP: Final = """import select, time
+
+
+def sleep(seconds):
+    select.select((), (), (), seconds)
+
+
+time.sleep = sleep
+"""
 SMALL_BYTES: Final = 1_000
 """Pushes above this length are objects of the storage."""
 
@@ -34,13 +44,14 @@ def fake_clock(file: Path) -> dict[str, str]:
     if not found:
         raise LookupError("libfaketime is absent: apt-get install faketime")
     file.write_text("+0\n", encoding="ascii")
+    (file.parent / "site").mkdir(exist_ok=True)
+    (file.parent / "site" / "sitecustomize.py").write_text(SLEEP, encoding="ascii")
     return {
         "LD_PRELOAD": str(found[0]),
         "FAKETIME_TIMESTAMP_FILE": str(file),
         "FAKETIME_CACHE_DURATION": "1",
         "FAKETIME_SKIP_CMDS": "postgres,initdb,valkey-server,gcs_server,raylet",
         "DONT_FAKE_MONOTONIC": "1",
-        "FAKETIME_DONT_RESET": "1",
     }
 
 
@@ -111,6 +122,7 @@ class ChaosServer:
         self._environment = environment(var, self._port, PYTHONPATH=sources, **more)
         if clock is not None:
             self._environment |= fake_clock(clock)
+            self._environment["PYTHONPATH"] += f"{os.pathsep}{clock.parent / 'site'}"
         if storage is not None:
             self._environment |= s3_settings(storage.url)
         if not has_ray:
