@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,8 @@ def main() -> int:
         publish(options.out, PAGE)
         return 0
     logging.getLogger("rolldeck").setLevel(logging.ERROR)
+    # The disk is unmounted and the server is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     history = options.out / f"history-{'control-' if options.control else ''}{options.seed}"
     history.mkdir(parents=True, exist_ok=True)
     for old in history.iterdir():

@@ -127,8 +127,12 @@ def run_client(plan: ClientPlan) -> None:
 def is_over(plan: ClientPlan) -> bool:
     """Return whether the client is to end."""
     name = "stop" if plan.role in PUSHERS or plan.role == "operator" else "end"
-    parent_is_gone = os.getppid() == 1
-    return parent_is_gone or (Path(plan.folder) / name).exists()
+    return parent_is_gone() or (Path(plan.folder) / name).exists()
+
+
+def parent_is_gone() -> bool:
+    """Return whether the campaign was killed."""
+    return os.getppid() == 1
 
 
 def authorization(plan: ClientPlan) -> dict[str, str]:
@@ -159,7 +163,10 @@ class Pusher:
         marks = [(self._plan.client, self._number + at) for at in range(count)]
         self._number += count
         path, headers, body = self._message(marks)
-        while not self._attempt(marks, path, headers, body) and self._plan.role != "keyless":
+        is_repeated = self._plan.role != "keyless"
+        while not self._attempt(marks, path, headers, body) and is_repeated:
+            if parent_is_gone():
+                return
             time.sleep(RETRY_SECONDS)
 
     def _message(self, marks: Sequence[Mark]) -> tuple[str, dict[str, str], bytes]:
@@ -441,7 +448,7 @@ def _insist(history: History, op: str, run: str, act: Callable[[], object]) -> N
                 end()
                 return
         except RolldeckError as error:
-            if 400 <= error.status < 500 and error.status != 429:
+            if (400 <= error.status < 500 and error.status != 429) or parent_is_gone():
                 return  # an attempt without an answer was the one
             time.sleep(RETRY_SECONDS)
 
