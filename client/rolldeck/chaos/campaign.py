@@ -216,7 +216,8 @@ class Campaign:
         began = time.monotonic()
         with self._clients():
             injected = []
-            self._wait_for_pushes(time.monotonic(), READY_SECONDS)
+            if self._wait_for_pushes(time.monotonic(), READY_SECONDS) >= READY_SECONDS:
+                raise TimeoutError(f"not every run accepted a push within {READY_SECONDS:.0f} s")
             while faults and time.monotonic() - began < seconds:
                 injected.append(self._inject(faults))
                 last = injected[-1]
@@ -293,7 +294,7 @@ class Campaign:
                 Call(
                     method="POST",
                     path="/api/v1/tokens",
-                    json={"name": name, "run": name, "scopes": ["env", "trainer"]},
+                    json={"name": name, "run": name, "scopes": ["env", "worker", "trainer"]},
                 )
             )
             for role in roles:
@@ -336,7 +337,7 @@ class Campaign:
         replay = {"sampler": "prioritized", "max_reuse": REUSE} if kind == "replay" else {}
         config = {
             "buffer": sizes | {"max_staleness": 1024, "replay": replay},
-            "fleet": {"num_workers": 1, "envs_per_worker": 4, "fragment_length": 32},
+            "fleet": {"num_workers": 1, "envs_per_worker": 8, "fragment_length": 32},
         }
         run = self._client.runs.create(name, preset="cartpole", config=config)
         self._created.append(name)

@@ -398,8 +398,12 @@ def replay(plan: ClientPlan, history: History) -> None:
     """Sample fragments and set their priorities; each request acknowledges the last batch."""
     buffer = ReplayBufferInterface(run=plan.run, name="chaos", connection=connection_of(plan))
     trained: Batch | None = None
+    is_registered = False
     while not is_over(plan):
         try:
+            if not is_registered:
+                buffer.update_training_session(resume=True)
+                is_registered = True
             with ExitStack() as calls:
                 end_ack = end_lease = calls.enter_context(recorded(history, "lease", run=plan.run))
                 if trained is not None:

@@ -67,6 +67,8 @@ def test_a_server_of_atropos_has_no_keys_and_no_runs(tmp_path: Path) -> None:
 
 def test_a_sampled_batch_is_acknowledged_with_the_next_request(tmp_path: Path) -> None:
     def answer(request: Seen) -> Planned:
+        if request.path.endswith("/trainers"):
+            return Planned(body=b'{"uuid": 1, "epoch": 1, "policy_step": 0}')
         if request.path.endswith("/priorities"):
             return Planned(body=b'{"updated": 2}')
         if b'"ack"' in request.body:
