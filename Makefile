@@ -45,6 +45,7 @@ RAY_TESTS := tests/contract/test_cluster.py tests/contract/test_cluster_nodes.py
 DEBIAN := .cache/debian-13
 # The extras of the server; tests/partners covers that of prompts in an environment of its own.
 EXTRAS := archive,embedded,fleet,language,recording,s3,tracing
+RELEASE := .cache/release
 NODE_INSTALLED := $(VENV)/.node
 RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
@@ -73,12 +74,14 @@ LOCK := $(COMPILE) --universal --python-version 3.11 --generate-hashes -c constr
 # The documentation site's builder needs Python 3.11.5.
 LOCK_DOCS := $(COMPILE) --universal --python-version 3.11.5 --generate-hashes -c constraints.txt \
 	requirements/docs.in
+LOCK_RELEASE := $(COMPILE) --universal --python-version 3.11.5 --generate-hashes -c constraints.txt \
+	requirements/release.in
 # Checks of the code need no database: this address never exists.
 MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:///none?host=/nowhere' \
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench chaos gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots test-programs clean
+.PHONY: help setup runtime docs serve example-runs demo demo-grpo release audit bench chaos gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots test-programs clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,9 +117,15 @@ lock: $(UV) ## Renew constraints.txt and the locks of images and docs; ARGS="--u
 	@$(LOCK) $(addprefix --extra ,embedded archive s3 tracing) -o requirements/web.txt
 	@$(LOCK) $(addprefix --extra ,embedded fleet archive language prompts recording s3 tracing) -o requirements/worker.txt
 	@$(LOCK_DOCS) -o requirements/docs.txt
+	@$(LOCK_RELEASE) -o requirements/release.txt
 
-release: $(BUILT) $(SITE) ## Build and check both distributions in dist/, with hashes and an SBOM; uploads nothing
-	@PYTHON=$(BIN)/python .ci/release
+release: $(BUILT) $(SITE) $(RELEASE)/.installed ## Build and check both distributions in dist/, with hashes and an SBOM; AUDIT=offline
+	@if [ "$(AUDIT)" = offline ]; then echo "AUDIT=offline: no check of known vulnerabilities"; \
+		else $(MAKE) audit; fi
+	@PYTHON=$(BIN)/python TOOLS=$(RELEASE) .ci/release
+
+audit: $(INSTALLED) $(RELEASE)/.installed ## Look for known vulnerabilities of the pinned packages, with pip-audit and npm audit
+	@$(BIN)/python -m tests.advisories $(RELEASE)/bin/pip-audit $(CURDIR)/$(NODE) npm
 
 bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKERS=2 ALONE=1 PROFILE=1
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \
@@ -135,12 +144,14 @@ test: ## Run every check and the tests to run before a commit: 15 minutes; ARGS=
 	@$(MAKE) --jobs 3 --output-sync=target check test-frontend tests-read
 	@$(MAKE) test-python
 
-check: setup ## Lint, types, import order, migrations, API schema and its types
+check: setup $(RELEASE)/.installed ## Lint, types, import order, migrations, API schema, locks, secrets
 	$(BIN)/ruff check $(PACKAGES)
 	$(BIN)/ruff format --check $(PACKAGES)
 	$(BIN)/mypy
 	PYTHONPATH=platform:client $(BIN)/lint-imports
 	cd frontend && ../$(NODE) npm run --silent lint
+	$(BIN)/python -m tests.lock_files $(RELEASE)/bin/cyclonedx-py
+	$(BIN)/python -m tests.secret_scan
 	$(MANAGE) makemigrations --check --dry-run
 	@fresh="$$(mktemp)"; trap 'rm -f "$$fresh"' EXIT; $(WRITE_SCHEMA) "$$fresh"; \
 		cmp -s "$$fresh" $(SCHEMA) || { echo "$(SCHEMA) is out of date: run 'make schema'"; exit 1; }
@@ -258,6 +269,11 @@ $(INSTALLED): pyproject.toml client/pyproject.toml requirements/dev.in constrain
 	@echo "Installing packages for development: about 1.4 GB on disk, 3 to 5 minutes the first time"
 	@$(PIP) --no-compile -e ./client -e '.[$(EXTRAS)]' -r requirements/dev.in
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some packages contain incomplete files
+	@touch $@
+
+$(RELEASE)/.installed: requirements/release.txt | $(NODE_INSTALLED)
+	@$(BIN)/python -m venv $(@D)
+	@.ci/pip-install $(@D)/bin/pip --require-hashes -r $<
 	@touch $@
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(NODE_INSTALLED)

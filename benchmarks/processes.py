@@ -99,6 +99,16 @@ def descendants(pid: int) -> dict[int, str]:
     return commands
 
 
+def is_waiting_spare(pid: int, line: str) -> bool:
+    """Return whether a web process has not taken the place of another one yet."""
+    if not line.endswith(" spare"):
+        return False
+    try:
+        return Path(f"/proc/{pid}/fd/0").readlink().name.startswith("pipe:")
+    except OSError:
+        return False
+
+
 def memory_bytes(pid: int, field: str) -> int:
     """Return a memory figure of a process: `Rss`, `Pss`, `Private_Dirty`, …; 0 if it has ended."""
     with contextlib.suppress(OSError):

@@ -104,7 +104,11 @@ class RolldeckServer(AtroposApi):
     def web_pids(self) -> list[int]:
         """Return the processes that serve requests; with several workers, without their parent."""
         lines = processes.descendants(self.pid)
-        web = [pid for pid, line in lines.items() if "config.web" in line]
+        web = [
+            pid
+            for pid, line in lines.items()
+            if "config.web" in line and not processes.is_waiting_spare(pid, line)
+        ]
         spawned = [child for pid in web for child in processes.descendants(pid)]
         serving = [pid for pid in spawned if "resource_tracker" not in lines.get(pid, "")]
         return sorted(serving or web)

@@ -23,7 +23,6 @@ urlpatterns = [
     path("runs/<slug:run>/groups/<large:group>", groups.GroupView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/content", group_contents.GroupContentView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/sequences", group_contents.SequencesView.as_view()),
-    path("runs/<slug:run>/groups/<large:group>/windows", group_contents.WindowsView.as_view()),
     path(
         "runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>",
         group_contents.SequenceView.as_view(),

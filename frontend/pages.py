@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 # The page loads nothing from other hosts. Component styles are computed, hence 'unsafe-inline'.
 _POLICY: Final = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self' ws: wss:; object-src 'none'; base-uri 'self'; "
+    "connect-src 'self' ws: wss:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
 _INLINE_SCRIPT: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
@@ -16,6 +17,7 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the app's alert conditions."""
+        from runs.access.services import sign_in_log
         from runs.alerts.queries import conditions
         from runs.alerts.rules import AlertKind
         from runs.alerts.services import alerts
@@ -25,6 +27,9 @@ class RunsConfig(AppConfig):
         pre_delete.connect(
             _revoke_tokens, sender=settings.AUTH_USER_MODEL, dispatch_uid="runs.revoke_tokens"
         )
+        user_logged_in.connect(sign_in_log.log_sign_in, dispatch_uid="runs.sign_in_log")
+        user_login_failed.connect(sign_in_log.log_failure, dispatch_uid="runs.sign_in_log")
+        user_logged_out.connect(sign_in_log.log_sign_out, dispatch_uid="runs.sign_in_log")
         alerts.register({AlertKind.RUN_FAILED}, conditions.failed_runs)
         alerts.register({AlertKind.REGISTRATION_DIFFERS}, conditions.differing_registrations)
         alerts.register({AlertKind.LEDGER_UNBALANCED}, conditions.unbalanced_ledgers)

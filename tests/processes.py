@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,41 +52,3 @@ def wait_until_gone(pid: int, *, seconds: float = 10) -> None:
     while not is_gone(pid):
         assert time.monotonic() < deadline, f"process {pid} did not end within {seconds} s"
         time.sleep(0.01)
-
-
-def descendants(pid: int) -> dict[int, str]:
-    """Return the command lines of all descendants of a process, by process id."""
-    parents: dict[int, int] = {}
-    lines: dict[int, str] = {}
-    for child, stat, line in _processes():
-        parents[child] = int(stat.rpartition(")")[2].split()[1])
-        lines[child] = line
-
-    def is_below(step: int) -> bool:
-        while step in parents:
-            step = parents[step]
-            if step == pid:
-                return True
-        return False
-
-    return {name: line for name, line in lines.items() if is_below(name)}
-
-
-def is_waiting_spare(pid: int, line: str) -> bool:
-    """Return whether a process has not taken the place of another one yet."""
-    if not line.endswith(" spare "):
-        return False
-    try:
-        return Path(f"/proc/{pid}/fd/0").readlink().name.startswith("pipe:")
-    except OSError:
-        return False
-
-
-def _processes() -> Iterator[tuple[int, str, str]]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_text().replace("\0", " ")
-                yield int(entry.name), (entry / "stat").read_text(), line
-            except OSError:
-                continue

@@ -151,7 +151,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/runs/<slug:run>/groups/<large:group>"): READ,
     ("GET", "/api/v1/runs/<slug:run>/groups/<large:group>/content"): READ,
     ("GET", "/api/v1/runs/<slug:run>/groups/<large:group>/sequences"): READ,
-    ("GET", "/api/v1/runs/<slug:run>/groups/<large:group>/windows"): READ,
     ("GET", "/api/v1/runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>"): READ,
     (
         "GET",

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import httpx
 
+from benchmarks.processes import descendants, is_waiting_spare
 from tests import processes
 from tests.initial_database import copy_database
-from tests.processes import descendants, is_waiting_spare
 from tests.ray_head import SAME_PRIORITY
 
 T = TypeVar("T")

@@ -1,26 +1,35 @@
-"""Kill −9 of each part of a fleet: the seconds until environments are stepped again.
+"""Kill −9 of each part of a server and of a fleet: the seconds until it works again.
 
-It uses a separate server with Ray, a trainer that leases every batch, and a fleet that reports
-every second: a figure is the time until the fleet's own report shows the recovery.
+A server works again when each of four connections has had a push accepted that began after the
+kill, and `/healthz/ready` returns 200. A fleet with a trainer that leases every batch reports every
+second: a figure is the time until the fleet's own report shows the recovery.
 """
 
+import contextlib
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+import urllib3
+
 from benchmarks import processes
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.benchmark_fleet import BenchmarkFleet, Shape, fleet_on
+from benchmarks.bodies import Size, json_group
 from benchmarks.figures import Limit, Target
 from benchmarks.rolldeck_server import RolldeckServer
 from benchmarks.rows.p7_fleet import WITH_RAY
 
-MOST_KILLS: Final = 3
-"""Kills of one part; more would open the circuit breaker of env processes."""
+MOST_ENV_PROCESS_KILLS: Final = 3
+"""More would open the circuit breaker of env processes."""
+CONNECTIONS: Final = 4
+CALM_SECONDS: Final = 3.0
+"""Time between two kills of a server's part, in which a spare process is ready again."""
 GIVE_UP_SECONDS: Final = 180.0
 POLL_SECONDS: Final = 0.1
 SHAPE: Final = Shape(workers=2, envs=8, envs_in_worker=False)
@@ -38,6 +47,78 @@ class Part:
     """Returns the id of the process to kill."""
     steps_again: Callable[[Workers, Workers], bool]
     """Compares the workers before the kill with the present ones."""
+
+
+SERVER_PARTS: Final[dict[str, Callable[[RolldeckServer], list[int]]]] = {
+    "web_process": lambda rolldeck: rolldeck.web_pids()[:1],
+    "all_web_processes": lambda rolldeck: rolldeck.web_pids(),
+    "postgresql": lambda rolldeck: _called(rolldeck, "postgres -D"),
+    "valkey": lambda rolldeck: _called(rolldeck, "valkey-server"),
+}
+"""Processes to kill at once, by part."""
+
+
+def _called(rolldeck: RolldeckServer, mark: str) -> list[int]:
+    lines = processes.descendants(rolldeck.pid)
+    return sorted(pid for pid, line in lines.items() if mark in line)[:1]
+
+
+class Pushers:
+    """Threads that push small groups, each on a connection of its own.
+
+    Attributes:
+        begun_at: Time at which the last accepted push of each thread began.
+    """
+
+    def __init__(self, rolldeck: RolldeckServer) -> None:
+        env_id = rolldeck.begin(batch_size=8, group_size=2)
+        self._body = json_group(Size(sequences=2, tokens=64), seed=1, env_id=env_id)
+        self._url = rolldeck.url
+        self._is_over = threading.Event()
+        self.begun_at = [0.0] * CONNECTIONS
+
+    @contextlib.contextmanager
+    def pushing(self) -> Iterator[None]:
+        """Push until the end of the context."""
+        threads = [
+            threading.Thread(target=self._push, args=(index,)) for index in range(CONNECTIONS)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._is_over.set()
+            for thread in threads:
+                thread.join()
+
+    def is_accepted(self, since: float) -> bool:
+        """Return whether each connection has had a push accepted that began after `since`."""
+        return min(self.begun_at) >= since
+
+    def is_ready(self) -> bool:
+        """Return whether the server is ready."""
+        with contextlib.suppress(urllib3.exceptions.HTTPError):
+            answer = urllib3.request(
+                "GET", f"{self._url}/healthz/ready", timeout=5.0, retries=False
+            )
+            return bool(answer.status == 200)
+        return False
+
+    def _push(self, index: int) -> None:
+        http = urllib3.PoolManager(retries=False, timeout=5.0, maxsize=1)
+        headers = {"Content-Type": "application/json"}
+        number = 0
+        while not self._is_over.wait(0.02):
+            began = time.monotonic()
+            headers["Idempotency-Key"] = f"healing-{index}-{number}"
+            with contextlib.suppress(urllib3.exceptions.HTTPError):
+                answer = http.request(
+                    "POST", f"{self._url}/scored_data", headers=headers, body=self._body
+                )
+                if answer.status == 200:
+                    self.begun_at[index] = began
+                    number += 1
 
 
 def _env_process_steps(before: Workers, now: Workers) -> bool:
@@ -89,17 +170,50 @@ PARTS: Final = (
 
 
 def run(bench: Bench) -> Figures:
-    """Kill each part a few times in turn."""
-    kills = 1 if bench.tiny else min(bench.pairs, MOST_KILLS)
-    figures: Figures = {"kills": kills}
-    medians: Figures = {}
-    with bench.rolldeck(settings=WITH_RAY) as rolldeck, fleet_on(rolldeck, SHAPE) as fleet:
-        for part in PARTS:
-            taken = [_killed(rolldeck, fleet, part) for _ in range(kills)]
-            bench.say(f"  {part.name}: {', '.join(f'{seconds:.1f}' for seconds in taken)} s")
-            figures[f"{part.name}_s"] = round(max(taken), 1)
-            medians[f"{part.name}_s"] = round(median(taken), 1)
-    return figures | {"median": medians}
+    """Kill each part in turn."""
+    kills = 1 if bench.tiny else bench.pairs
+    taken: dict[str, list[float]] = {}
+
+    def add(part: str, seconds: list[float]) -> None:
+        bench.say(f"  {part}: {', '.join(f'{each:.1f}' for each in seconds)} s")
+        taken[part] = seconds
+
+    with bench.rolldeck(settings=WITH_RAY) as rolldeck:
+        pushers = Pushers(rolldeck)
+        with pushers.pushing():
+            for name, victims in SERVER_PARTS.items():
+                add(name, [_server_killed(rolldeck, pushers, victims) for _ in range(kills)])
+        with fleet_on(rolldeck, SHAPE) as fleet:
+            for part in PARTS:
+                count = min(kills, MOST_ENV_PROCESS_KILLS) if part is PARTS[0] else kills
+                add(part.name, [_killed(rolldeck, fleet, part) for _ in range(count)])
+    medians = {f"{part}_s": round(median(seconds), 1) for part, seconds in taken.items()}
+    worst = {f"{part}_s": round(max(seconds), 1) for part, seconds in taken.items()}
+    return {"kills": kills, **worst, "median": medians}
+
+
+def _server_killed(
+    rolldeck: RolldeckServer, pushers: Pushers, victims: Callable[[RolldeckServer], list[int]]
+) -> float:
+    """Kill a part of a server; return the seconds until it accepts on every connection."""
+    _await_server(pushers, time.monotonic())
+    time.sleep(CALM_SECONDS)
+    pids = victims(rolldeck)
+    began = time.monotonic()
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    _await_server(pushers, began)
+    return time.monotonic() - began
+
+
+def _await_server(pushers: Pushers, since: float) -> None:
+    deadline = since + GIVE_UP_SECONDS
+    while not (pushers.is_accepted(since) and pushers.is_ready()):
+        if time.monotonic() > deadline:
+            raise processes.NotStarted(
+                f"the server did not accept again within {GIVE_UP_SECONDS:.0f} s"
+            )
+        time.sleep(0.01)
 
 
 def _killed(rolldeck: RolldeckServer, fleet: BenchmarkFleet, part: Part) -> float:
@@ -129,16 +243,25 @@ def _steps(worker: Worker) -> bool:
 
 ROW: Final = Row(
     name="healing",
-    measure="kill −9 of a part of a fleet, until it steps again",
+    measure="kill −9 of a part of a server or fleet, until it works again; the worst",
     peer="–",
     unit="s",
     better="less",
     mark=Target(
-        words="env process ≤ 5 s; worker, raylet ≤ 30 s",
-        limits=(
-            Limit(figure="env_process_s", at_most=5.0),
-            Limit(figure="worker_s", at_most=30.0),
-            Limit(figure="raylet_s", at_most=30.0),
+        words="web process, Valkey ≤ 2 s; all web processes, PostgreSQL, worker, manager ≤ 5 s; "
+        "node ≤ 20 s",
+        limits=tuple(
+            Limit(figure=f"{part}_s", at_most=seconds)
+            for part, seconds in (
+                ("web_process", 2.0),
+                ("all_web_processes", 5.0),
+                ("postgresql", 5.0),
+                ("valkey", 2.0),
+                ("env_process", 5.0),
+                ("worker", 5.0),
+                ("manager", 5.0),
+                ("raylet", 20.0),
+            )
         ),
     ),
     goal=None,

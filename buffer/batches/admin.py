@@ -82,7 +82,7 @@ class BatchAdmin(ReadOnlyAdmin):
         model = TrajectoryGroup if batch.kind == ItemKind.GROUPS else FragmentChunk
         items = BatchUse if batch.sampler else model
         links = links_to_lists(items, batch__id__exact=batch.pk)
-        return SafeString(links + " · " + link_to(batch.run) + " · " + link_to(batch.trainer))
+        return format_html("{} · {} · {}", links, link_to(batch.run), link_to(batch.trainer))
 
     @admin.action(description="Requeue quarantined or expired batches", permissions=["act"])
     def release(self, request: HttpRequest, chosen: QuerySet[Batch]) -> TemplateResponse | None:

@@ -91,21 +91,28 @@ def health_middleware(get_response: Sync) -> Sync:
 
 _POLICY: Final = (
     "default-src 'self'; script-src {scripts}; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'self'; "
+    "img-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
 PAGES: Final = _POLICY.format(scripts="'self'")
 # The admin uses Alpine, which compiles the expressions of its attributes.
 ADMIN: Final = _POLICY.format(scripts="'self' 'unsafe-eval'")
+# Data and files load nothing. A stricter policy would stop a browser's own view of a video.
+DATA: Final = "frame-ancestors 'none'"
+
+
+def transport_security() -> str:
+    """Return the value of Strict-Transport-Security; empty without HTTPS."""
+    seconds = settings.ROLLDECK_HSTS_SECONDS if settings.SESSION_COOKIE_SECURE else 0
+    return f"max-age={seconds}; includeSubDomains" if seconds else ""
 
 
 class SecurityHeaders:
-    """Middleware that adds a policy to HTML responses without one, and HSTS to all responses."""
+    """Middleware that adds a policy and HSTS to all responses; those of the API are not cached."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
-        seconds = settings.ROLLDECK_HSTS_SECONDS if settings.SESSION_COOKIE_SECURE else 0
-        self._transport = f"max-age={seconds}" if seconds else ""
+        self._transport = transport_security()
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Add the headers to the response."""
@@ -113,6 +120,11 @@ class SecurityHeaders:
         if response.headers.get("Content-Type", "").startswith("text/html"):
             is_admin = request.path.startswith("/admin/")
             response.headers.setdefault("Content-Security-Policy", ADMIN if is_admin else PAGES)
+        else:
+            response.headers.setdefault("Content-Security-Policy", DATA)
+        response.headers.setdefault("X-Content-Type-Options", "nosniff")
+        if request.path.startswith("/api/"):
+            response.headers.setdefault("Cache-Control", "no-store")
         if self._transport:
             response.headers["Strict-Transport-Security"] = self._transport
         return response

@@ -10,8 +10,9 @@ from typing import Final
 from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, HTTPScope
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from config.middleware import DATA, transport_security
+
 METHODS: Final = frozenset({"GET", "HEAD"})
-_SAFE: Final = (b"x-content-type-options", b"nosniff")
 
 
 class StaticFiles:
@@ -24,6 +25,12 @@ class StaticFiles:
     def __init__(self, app: ASGI3Application) -> None:
         self._app = app
         self._known = WhiteNoiseMiddleware()
+        self._safe = [
+            (b"x-content-type-options", b"nosniff"),
+            (b"content-security-policy", DATA.encode()),
+        ]
+        if transport := transport_security():
+            self._safe.append((b"strict-transport-security", transport.encode()))
 
     async def __call__(
         self, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable
@@ -51,7 +58,7 @@ class StaticFiles:
             {
                 "type": "http.response.start",
                 "status": int(response.status),
-                "headers": [*headers, _SAFE],
+                "headers": [*headers, *self._safe],
                 "trailers": False,
             }
         )

@@ -102,8 +102,8 @@ class FleetAdmin(ReadOnlyAdmin):
     def related_links(self, fleet: Fleet) -> SafeString:
         """Return links to the workers of the fleet, and to related rows of its run."""
         workers = links_to_lists(FleetWorker, WorkerAttempt, fleet__id__exact=fleet.pk)
-        return SafeString(
-            workers + " · " + links_to_lists(*self.belonging, run__id__exact=fleet.run_id)
+        return format_html(
+            "{} · {}", workers, links_to_lists(*self.belonging, run__id__exact=fleet.run_id)
         )
 
 
@@ -167,7 +167,7 @@ class RecordingAdmin(ReadOnlyAdmin):
             return "-"
         address = f"/api/v1/runs/{row.run.name}/recordings/{row.pk}/content"
         link = format_html('<a href="{}">{}</a>', address, row.media_type)
-        return SafeString(link + as_written(recording_preview(row)))
+        return format_html("{}{}", link, as_written(recording_preview(row)))
 
 
 @admin.register(LogRequest)

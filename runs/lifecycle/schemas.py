@@ -64,6 +64,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     drain_target: str
     drain_deadline_at: datetime | None
     preset: str
+    """Name of the preset at creation; a preset that was renamed or deleted since keeps it."""
     created_by: str | None
     created_at: datetime
     archived_at: datetime | None

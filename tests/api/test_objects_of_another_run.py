@@ -66,9 +66,7 @@ BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("PUT", "lessons/<str:lesson>/steering"): {"weight_factor": 2.0},
     ("PUT", "evaluations/<uuid:evaluation>/lease"): {"fence": 0},
 }
-QUERIES: Final = {
-    ("GET", "groups/<large:group>/windows"): "?sequences=0",
-}
+QUERIES: Final = {}
 # Bodies that name objects, with the parameter of the object in each.
 NAMING: Final[dict[tuple[str, str], tuple[str, dict[str, Any]]]] = {
     ("POST", "marks"): ("group", {"groups": ["{}"], "add_tags": ["x"]}),

@@ -229,6 +229,10 @@ def test_files_with_secrets_stay_out_of_git_and_of_the_images() -> None:
         ), name
 
 
+def test_version_control_stays_out_of_the_images() -> None:
+    assert ".git" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
 @pytest.mark.parametrize("service", NODES)
 def test_containers_with_environment_code_have_no_secret_of_the_platform(service: str) -> None:
     environment = set(SERVICES[service]["environment"])

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import httpx
 
+from benchmarks.processes import descendants, is_waiting_spare
 from rolldeck.chaos.proxy import Proxy
 from tests import processes
 from tests.initial_database import copy_database
-from tests.processes import descendants
 from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, environment, free_port, wait_until
 
 FAKETIME: Final = "/usr/lib/*/faketime/libfaketime.so.1"
@@ -173,9 +173,13 @@ class ChaosServer:
         return content
 
     def children(self, *words: str) -> list[int]:
-        """Return the server's processes whose command line has all `words`."""
+        """Return the server's processes whose command line has all `words`; no waiting spares."""
         lines = descendants(self.process.pid).items()
-        return sorted(pid for pid, line in lines if all(word in line for word in words))
+        return sorted(
+            pid
+            for pid, line in lines
+            if all(word in line for word in words) and not is_waiting_spare(pid, line)
+        )
 
     def stop(self) -> None:
         """Stop the server."""

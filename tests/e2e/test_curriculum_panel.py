@@ -178,8 +178,9 @@ def test_lessons_are_shown_with_state_and_reason_and_change_live(
     expect(signed_in.locator("#hostile")).to_have_count(0)
     drawer.get_by_role("button", name="Close").click()
     lesson(signed_in, "reverse-4").get_by_role("button", name="reverse-4").click()
-    expect(signed_in.get_by_role("dialog", name="Lesson reverse-4")).to_contain_text(
-        "locked → active at version 20"
+    history = signed_in.get_by_role("table", name="History, newest first")
+    expect(history.get_by_role("row").nth(1)).to_contain_text(
+        re.compile("locked → active.*reverse-2 has graduated.*curriculum.*20")
     )
 
 

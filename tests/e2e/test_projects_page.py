@@ -96,7 +96,8 @@ def test_a_renamed_project_keeps_its_runs_and_is_not_deleted(
     row.get_by_role("button", name="Edit").click()
     page.get_by_role("dialog").get_by_label("Name", exact=True).fill(f"{project}-b")
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
-    page.get_by_role("link", name=f"{project}-b").click()
+    projects = page.get_by_role("table", name="Projects")
+    projects.get_by_role("link", name=f"{project}-b", exact=True).click()
     expect(page.locator("tbody [data-open]")).to_have_count(1)
 
 

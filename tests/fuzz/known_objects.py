@@ -30,7 +30,6 @@ SPARE: Final = "spare"
 ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
 QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
 QUERY_OF: Final[dict[str, dict[str, Any]]] = {
-    "/api/v1/runs/{run}/groups/{group}/windows": {"sequences": "0"},
     "/atropos/{run}/status-env": {"env_id": 0},
     "/api/v1/environments/detail": {"kind": "steps", "name": "gymnasium:CartPole-v1"},
 }

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.processes import descendants
 from tests import processes
-from tests.processes import descendants, is_gone
+from tests.processes import is_gone
 from tests.server import ROOT, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]

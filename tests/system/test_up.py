@@ -16,10 +16,11 @@ import httpx
 import psycopg
 import pytest
 
+from benchmarks.processes import descendants, is_waiting_spare
 from tests import processes
 from tests.initial_database import copy_database
 from tests.login_links import redeem
-from tests.processes import descendants, is_waiting_spare, wait_until_gone
+from tests.processes import wait_until_gone
 from tests.server import (
     ADMIN_TOKEN,
     NO_RAY,

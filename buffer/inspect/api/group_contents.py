@@ -17,7 +17,6 @@ from buffer.inspect.rules.sequence_views import (
     NoSuchSequence,
     SequenceList,
     SequenceWindow,
-    SequenceWindowList,
     conversation,
     summaries,
     window,
@@ -27,14 +26,12 @@ from buffer.inspect.schemas import GroupRow
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import readable_run
-from web.http.bodies import InvalidBody, answer, whole_number
+from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 
 MOST_TOKENS: Final = 1 << 17
-MOST_WINDOWS: Final = 32
-MOST_WINDOW_TOKENS: Final = MOST_TOKENS // MOST_WINDOWS
 MOST_CHARACTERS: Final = 1 << 20
 # Content never changes, but permissions do: browsers revalidate each time.
 _CACHE: Final = {"Cache-Control": "private, no-cache"}
@@ -123,50 +120,6 @@ class SequenceView(ApiView):
             pieces=None if table is None else table.pieces,
         )
         return _answer(row, tokens, table)
-
-
-class WindowsView(ApiView):
-    """Several sequences of a group."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(
-        operation_id="sequences_windows",
-        parameters=[
-            OpenApiParameter(
-                "sequences",
-                required=True,
-                description=f"Indices of 1 to {MOST_WINDOWS} sequences, separated by commas.",
-            ),
-            OpenApiParameter("start", between(0, 1 << 31)),
-            OpenApiParameter("count", between(1, MOST_WINDOW_TOKENS)),
-        ],
-        responses={200: SequenceWindowList, **problems(410, 422)},
-        tags=["groups"],
-    )
-    def get(self, request: Request, run: str, group: int) -> HttpResponseBase:
-        """Get the same range of tokens of several sequences.
-
-        The windows are in the order of `sequences`. The group is opened once.
-        """
-        words = request.query_params.get("sequences", "").split(",")
-        if len(words) > MOST_WINDOWS or not all(
-            word.isascii() and word.isdigit() and len(word) < 10 for word in words
-        ):
-            raise InvalidBody("sequences", f"must be 1 to {MOST_WINDOWS} comma-separated indices")
-        most = MOST_WINDOW_TOKENS
-        start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
-        count = whole_number(request, "count", default=most, at_least=1, at_most=most)
-        found, row = _row(run, group)
-        table = group_contents.token_table(found)
-        if kept := _cached(request, row, table):
-            return kept
-        opened, pieces = group_contents.opened(row), None if table is None else table.pieces
-        windows = [
-            window(opened, int(word), start=start or 0, count=count or most, pieces=pieces)
-            for word in words
-        ]
-        return _answer(row, SequenceWindowList(results=windows, next=None), table)
 
 
 class MessagesView(ApiView):

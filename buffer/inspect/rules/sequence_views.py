@@ -201,10 +201,6 @@ class SequenceWindow(Struct, frozen=True, kw_only=True):
     advantages: list[float | None] | None
 
 
-class SequenceWindowList(Page[SequenceWindow], frozen=True, kw_only=True):
-    """Windows of several sequences of a group, in the order of the request."""
-
-
 def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
     """Return the sequences of a group without their tokens."""
     tokens = split(group.rows["tokens"])

@@ -45,7 +45,7 @@ export function problemOf(status: number, body: unknown): ApiProblem {
 export const api = createClient<paths>({ baseUrl: "", credentials: "same-origin" });
 api.use({
   onRequest({ request }) {
-    const token = /(?:^|; )csrftoken=([^;]*)/.exec(document.cookie)?.[1] ?? "";
+    const token = /(?:^|; )(?:__Host-)?csrftoken=([^;]*)/.exec(document.cookie)?.[1] ?? "";
     if (request.method !== "GET") request.headers.set("X-CSRFToken", decodeURIComponent(token));
     return request;
   },

@@ -1979,26 +1979,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/runs/{run}/groups/{group}/windows": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the same range of tokens of several sequences
-         * @description The windows are in the order of `sequences`. The group is opened once.
-         */
-        get: operations["sequences_windows"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run}/groups/discard": {
         parameters: {
             query?: never;
@@ -8109,14 +8089,6 @@ export interface components {
             logprobs: (number | null)[] | null;
             ref_logprobs: (number | null)[] | null;
             advantages: (number | null)[] | null;
-        };
-        /**
-         * SequenceWindowList
-         * @description Windows of several sequences of a group, in the order of the request.
-         */
-        SequenceWindowList: {
-            results: components["schemas"]["SequenceWindow"][];
-            next: string | null;
         };
         /**
          * ServerInfo
@@ -18520,97 +18492,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Conversation"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The payload has expired or is lost. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The content is invalid. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    sequences_windows: {
-        parameters: {
-            query: {
-                count?: number;
-                /** @description Indices of 1 to 32 sequences, separated by commas. */
-                sequences: string;
-                start?: number;
-            };
-            header?: never;
-            path: {
-                group: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SequenceWindowList"];
                 };
             };
             /** @description A parameter or the body is invalid. */

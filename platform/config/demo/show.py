@@ -357,7 +357,7 @@ class Demo:
             trainer = _Trainer(self._child, self._demo.trainer, scenario)
             url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
             self._print(f"Further login links: {manage_command('login_link', USER_NAME)}")
-            self._print(f"Watch it (signs in once, within 15 minutes): {url}")
+            self._print(f"Watch it (signs in once, within 10 minutes): {url}")
             read = self._demo.reader(scenario.run_id)
             seen: tuple[RunState, Progress] | None = None
             live = Live(console=self._console, refresh_per_second=4)

@@ -110,6 +110,11 @@ CSRF_TRUSTED_ORIGINS = env.word_list("ROLLDECK_TRUSTED_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.flag("ROLLDECK_HTTPS")
+# Browsers accept the prefix only from HTTPS, for this host and all its paths.
+COOKIE_PREFIX = "__Host-" if SESSION_COOKIE_SECURE else ""
+SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}sessionid"
+CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}csrftoken"
+SESSION_COOKIE_AGE = 14 * 24 * 3600  # from the sign-in on, used or not
 # Duration for which browsers use only HTTPS for this host; sent only with ROLLDECK_HTTPS=1.
 ROLLDECK_HSTS_SECONDS = env.integer("ROLLDECK_HSTS_SECONDS", 365 * 24 * 3600)
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -395,7 +400,7 @@ AUTH_PASSWORD_VALIDATORS = [
         "CommonPasswordValidator",
         "NumericPasswordValidator",
     )
-]
+] + [{"NAME": "runs.access.services.passwords.ContextWords"}]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 

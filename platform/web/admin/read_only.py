@@ -21,7 +21,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import cached_property
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter, RangeDateFilter
@@ -163,7 +163,7 @@ def links_to_lists(*models: type[Model], **lookup: Any) -> SafeString:
         )
         for model in models
     ]
-    return SafeString(SafeString(" · ").join(links))
+    return format_html_join(" · ", "{}", ((link,) for link in links))
 
 
 def as_written(text: str) -> SafeString:

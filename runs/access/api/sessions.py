@@ -3,7 +3,7 @@
 import csv
 import io
 
-from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from django.contrib.auth import authenticate, logout, update_session_auth_hash
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
@@ -26,7 +26,12 @@ from runs.access.queries import session_of
 from runs.access.schemas import AuditList, ChangePassword, Session, SessionCount, SignIn
 from runs.access.services.login_links import LINK_LIFETIME, redeem_login_token
 from runs.access.services.passwords import change_password
-from runs.access.services.sessions import end_sessions, remember_browser, session_keys
+from runs.access.services.sessions import (
+    begin_session,
+    end_sessions,
+    remember_browser,
+    session_keys,
+)
 from web.http.bodies import answer, read, reason_in, text_parameter, whole_number
 from web.http.openapi import REASON, between, problems
 from web.http.paging import page_of, page_parameters
@@ -78,7 +83,7 @@ class SessionView(ApiView):
         user = authenticate(django_request, username=given.username, password=given.password)
         if not isinstance(user, User):
             raise LoginFailed("wrong user name or password")
-        login(django_request, user)
+        begin_session(django_request, user)
         response = answer(session_of(user))
         remember_browser(response, user)
         return response
@@ -140,7 +145,7 @@ class OneTimeLogin(View):
         user = redeem_login_token(request.POST.get("token", ""), now=timezone.now())
         if user is None:
             return self._page(request, status=403, is_refused=True)
-        login(request, user)
+        begin_session(request, user)
         target = request.GET.get("next", "/")
         if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
             target = "/"

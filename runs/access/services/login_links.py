@@ -13,7 +13,7 @@ from django.utils.crypto import constant_time_compare
 
 from runs.access.models import User
 
-LINK_LIFETIME: Final = timedelta(minutes=15)
+LINK_LIFETIME: Final = timedelta(minutes=10)
 LOGIN_LINK_PATH: Final = "/login/once"
 _LINK_SALT: Final = "runs.access.services"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.auth import authenticate as authenticate_person
 from django.contrib.auth import password_validation
 from django.contrib.auth.backends import ModelBackend
@@ -33,6 +34,30 @@ class WrongPassword(Forbidden):
 
     code = "wrong_password"
     title = "Wrong password"
+
+
+CONTEXT_WORDS: Final = frozenset(
+    {"rolldeck", "admin", "administrator", "superuser", "operator", "viewer", "trainer", "password"}
+)
+"""Words that people try first on this platform; the deployment's name comes in addition."""
+
+
+class ContextWords:
+    """A rule of Django's password validation: no word of this platform, with digits and signs."""
+
+    def validate(self, password: str, user: User | None = None) -> None:  # noqa: ARG002 Django's
+        """Refuse a password whose letters are such a word."""
+        words = {_letters(word) for word in (*CONTEXT_WORDS, settings.ROLLDECK_DEPLOYMENT)}
+        if _letters(password) in words - {""}:
+            raise ValidationError(self.get_help_text(), code="password_of_context")
+
+    def get_help_text(self) -> str:
+        """Return the rule for forms."""
+        return "Your password must not be a name of this platform or a role with digits or signs."
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text)).lower()
 
 
 class WeakPassword(Invalid):

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
+from django.contrib.auth import login
 from django.contrib.sessions.models import Session
 from django.core import signing
 from django.db import transaction
@@ -52,13 +53,22 @@ def end_sessions(
     return ended
 
 
+def begin_session(request: HttpRequest, user: User) -> None:
+    """Sign a person in with a new session key; Django keeps that of a browser with a session."""
+    if not request.session.is_empty():
+        request.session.cycle_key()
+    login(request, user)
+
+
 def known_browser(request: HttpRequest | None, name: str) -> str:
     """Return the id of the request's browser if it has signed in as `name`, else ""."""
     if request is None:
         return ""
     try:
         found: Any = signing.loads(
-            request.COOKIES.get(COOKIE, ""), salt=_SALT, max_age=MAX_AGE_SECONDS
+            request.COOKIES.get(settings.COOKIE_PREFIX + COOKIE, ""),
+            salt=_SALT,
+            max_age=MAX_AGE_SECONDS,
         )
         known, browser = found
     except (signing.BadSignature, TypeError, ValueError):
@@ -69,7 +79,7 @@ def known_browser(request: HttpRequest | None, name: str) -> str:
 def remember_browser(response: HttpResponseBase, user: User) -> None:
     """Mark the browser as one that `user` signs in with."""
     response.set_cookie(
-        COOKIE,
+        settings.COOKIE_PREFIX + COOKIE,
         signing.dumps([user.get_username(), secrets.token_hex(16)], salt=_SALT),
         max_age=MAX_AGE_SECONDS,
         httponly=True,

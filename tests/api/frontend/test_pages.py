@@ -147,6 +147,7 @@ async def test_a_static_file_is_complete_and_has_its_content_type(
     assert len(answer.content) > 1000
     assert answer.headers["content-type"].startswith("text/css")
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"] == "frame-ancestors 'none'"
     assert (await server.head(STYLES)).headers["content-length"] == str(len(answer.content))
 
 

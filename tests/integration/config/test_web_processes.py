@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import descendants, wait_until_gone
+from benchmarks.processes import descendants
+from tests.processes import wait_until_gone
 from tests.waiting import eventually
 from tests.web_process import web_process
 

@@ -30,7 +30,10 @@ export function usePalette() {
   const close = useCallback((then?: () => void) => {
     setOpen(false);
     setTimeout(() => {
-      if (before.current instanceof HTMLElement && before.current.isConnected) before.current.focus({ preventScroll: true });
+      // A filter replaces its input when the code of its completions has loaded.
+      const isReplaced = before.current?.isConnected === false && before.current.matches("[data-filter]");
+      const target = isReplaced ? document.querySelector("[data-filter]") : before.current;
+      if (target instanceof HTMLElement && target.isConnected) target.focus({ preventScroll: true });
       then?.();
     });
   }, []);

@@ -14,7 +14,7 @@ from runs.access.services.login_links import make_login_link
 class Command(BaseCommand):
     """Print a one-time login link of an account."""
 
-    help = "Print a link that signs an account in once, within 15 minutes."
+    help = "Print a link that signs an account in once, within 10 minutes."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the name of the account."""

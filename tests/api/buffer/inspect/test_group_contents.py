@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from buffer.items.models import TrajectoryGroup
 from rolldeck import wire
@@ -52,67 +50,6 @@ def test_a_long_sequence_is_served_in_windows(run: Run) -> None:
     assert len(get(run, f"{path}/sequences/0").json()["tokens"]) == 4096
     assert get(run, f"{path}/sequences/1").status_code == 404
     assert get(run, f"{path}/sequences/0", count=1 << 20).status_code == 400
-
-
-@pytest.mark.parametrize(
-    ("sequences", "start", "count"),
-    [
-        ([0], 0, 3),
-        ([1, 0], 1, 2),
-        ([0, 0, 1], 2, 9),
-        ([1], 99, 5),
-        (list(range(16)), 0, 1),
-        (list(range(32)), 1, 1),
-    ],
-)
-def test_several_windows_are_those_of_each_sequence(
-    run: Run, sequences: list[int], start: int, count: int
-) -> None:
-    path = push(run, group(sequences=32, scores=[0.0, 1.0] * 16, tokens=7))
-
-    windows = get(
-        run, f"{path}/windows", sequences=",".join(map(str, sequences)), start=start, count=count
-    ).json()
-
-    assert windows["next"] is None
-    assert windows["results"] == [
-        get(run, f"{path}/sequences/{index}", start=start, count=count).json()
-        for index in sequences
-    ]
-
-
-def test_several_windows_cost_the_queries_of_one(run: Run) -> None:
-    path = push(run, group(sequences=32, scores=[0.0, 1.0] * 16))
-
-    def queries(sequences: str) -> int:
-        with CaptureQueriesContext(connection) as captured:
-            assert get(run, f"{path}/windows", sequences=sequences).status_code == 200
-        return len(captured)
-
-    assert queries(",".join(map(str, range(32)))) == queries("0")
-
-
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ({}, 400),
-        ({"sequences": ""}, 400),
-        ({"sequences": "0,"}, 400),
-        ({"sequences": "-1"}, 400),
-        ({"sequences": "0,x"}, 400),
-        ({"sequences": "0x1"}, 400),
-        ({"sequences": "²"}, 400),
-        ({"sequences": "1" * 30}, 400),
-        ({"sequences": ",".join(["0"] * 33)}, 400),
-        ({"sequences": "0", "count": 4097}, 400),
-        ({"sequences": "0", "start": -1}, 400),
-        ({"sequences": "0,2"}, 404),
-    ],
-)
-def test_invalid_windows_are_refused(run: Run, query: dict[str, Any], status: int) -> None:
-    path = push(run, group())
-
-    assert get(run, f"{path}/windows", **query).status_code == status
 
 
 def test_sequences_are_listed_without_their_tokens(run: Run) -> None:

@@ -28,6 +28,10 @@ def test_a_token_expires() -> None:
     assert redeem_login_token(token_for_alice(), now=NOON + LINK_LIFETIME) is None
 
 
+def test_a_link_lives_for_at_most_ten_minutes() -> None:
+    assert timedelta(minutes=5) <= LINK_LIFETIME <= timedelta(minutes=10)
+
+
 @pytest.mark.parametrize(
     "change", [{"is_active": False}, {"password": "another"}, {"last_login": NOON}]
 )
