@@ -432,7 +432,9 @@ def result_of(
     pushes = [event for event in events if event.op == "push"]
     of_fragments = {name for name, each in ledgers.items() if each["fragments"]["accepted"]}
     ok = {(e.run, m) for e in pushes if e.outcome == "ok" for m in e.marks}
-    stored = Counter((e.run, m) for e in events if e.op == "follow" for m in e.marks)
+    stored = Counter(
+        (e.run, m) for e in events if e.op == "follow" and e.outcome == "ok" for m in e.marks
+    )
     followed = {run for run, _ in stored}
     return Result(
         accepted=sum(run not in of_fragments for run, _ in ok),

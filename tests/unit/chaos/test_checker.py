@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rolldeck.chaos.campaign import result_of
 from rolldeck.chaos.checker import check
 from rolldeck.chaos.content import fragment_of, mark_of_fragment
 from rolldeck.chaos.history import Event, History, HistoryReader, Mark, Outcome, spans_of
@@ -351,3 +352,16 @@ def test_a_history_keeps_the_order_of_groups_in_few_spans(tmp_path: Path) -> Non
     assert (begun.outcome, ended.outcome) == ("begin", "ok")
     assert tuple(ended.marks) == marks
     assert (len(ended.spans), ended.groups) == (5, len(marks))
+
+
+def test_a_result_counts_lost_and_doubled_groups() -> None:
+    story = good()
+    ledgers = {RUN: story.ledger | {"fragments": {"accepted": 0}}}
+    whole = result_of(story.events, ledgers, [], seed=1, seconds=1)
+    marks = story.marks("follow", 0)
+    story.call(9, "follow", marks=marks[:1])
+    story.change("follow", 0, marks=marks[:-1])
+    broken = result_of(story.events, ledgers, [], seed=1, seconds=1)
+
+    assert (whole.accepted, whole.lost, whole.doubled) == (GROUPS, 0, 0)
+    assert (broken.lost, broken.doubled) == (1, 1)
