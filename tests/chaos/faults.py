@@ -3,9 +3,12 @@
 import os
 import resource
 import signal
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +17,7 @@ import psycopg
 import redis
 
 from rolldeck.chaos.campaign import Fault
+from rolldeck.chaos.proxy import NetworkFault, Proxy
 from tests.chaos.server import ChaosServer
 
 Heal = Callable[[], None]
@@ -23,10 +27,18 @@ SCHEDULER: Final = ("celery", "beat")
 POSTGRES: Final = ("postgres", "-D")
 VALKEY: Final = ("valkey",)
 RAY: Final = ("gcs_server",)
+RAYLET: Final = ("raylet/raylet",)
+MANAGER: Final = ("ray::ManagerActor",)
+FLEET_WORKER: Final = ("ray::WorkerActor",)
 GATEWAY: Final = ("rollouts.fleet.gateway.command",)
 FEW_DESCRIPTORS: Final = 8
 REPEATED_KILLS: Final = 5
 MOST_CONNECTIONS: Final = 400
+LITTLE_MEMORY: Final = 16 << 20
+FROZEN_SECONDS: Final = 0.4
+THAWED_SECONDS: Final = 0.2
+STEP_SECONDS: Final = 600
+STORAGE_FAULTS: Final[tuple[NetworkFault, ...]] = ("refuse", "reset", "silence", "cut_answer")
 
 
 def local_faults(server: ChaosServer) -> list[Fault]:
@@ -60,18 +72,53 @@ def local_faults(server: ChaosServer) -> list[Fault]:
         Fault("stop Valkey", lambda: stop(server, VALKEY), (3, 12)),
         Fault("flush Valkey", lambda: flush_valkey(server)),
         Fault("few descriptors", lambda: limit_descriptors(server), (3, 8)),
+        Fault("little memory for web", lambda: limit_memory(server), (3, 8), 20),
         Fault("kill the supervisor", lambda: restart(server, signal.SIGKILL), (0, 1), 60),
         Fault("restart the server", lambda: restart(server, signal.SIGTERM), (0, 1), 60),
         Fault("start a second server", lambda: start_a_second(server)),
     ]
     if server.disk is not None:
-        found.append(Fault("fill the disk", lambda: fill_disk(server), (4, 10), 30))
+        disk = server.disk
+        found += [
+            Fault("fill the disk", lambda: fill_disk(server), (4, 10), 30),
+            Fault("freeze the disk", lambda: freeze_disk(disk, thawed=0.0), (2, 5)),
+            Fault("slow the disk", lambda: freeze_disk(disk, thawed=THAWED_SECONDS), (4, 10)),
+        ]
+    if server.clock is not None:
+        clock = server.clock
+        found += [
+            Fault("clock forward", lambda: step_clock(clock, STEP_SECONDS), (3, 8)),
+            Fault("clock back", lambda: step_clock(clock, -STEP_SECONDS), (3, 8)),
+        ]
+    if server.storage is not None:
+        storage = server.storage
+        found += [
+            Fault(f"object storage: {kind}", partial(break_proxy, storage, kind), (3, 8), 20)
+            for kind in STORAGE_FAULTS
+        ]
     if server.has_ray:
         found += [
             Fault("kill the head of Ray", lambda: kill(server, RAY), (1, 2)),
             Fault("stop the head of Ray", lambda: stop(server, RAY), (3, 8)),
             Fault("kill the gateway", lambda: kill(server, GATEWAY), (1, 2)),
+            Fault("kill the node of Ray", lambda: kill(server, RAYLET), (1, 2)),
+            Fault("stop the node of Ray", lambda: stop(server, RAYLET), (3, 8)),
+            Fault("kill the manager of the fleet", lambda: kill(server, MANAGER), (1, 2)),
+            Fault("stop the manager of the fleet", lambda: stop(server, MANAGER), (3, 8)),
+            Fault("kill a worker of the fleet", lambda: kill(server, FLEET_WORKER), (1, 2)),
         ]
+    return found
+
+
+def left_out(server: ChaosServer, reasons: list[str]) -> list[str]:
+    """Return the faults that a campaign cannot inject, with their reasons."""
+    found = list(reasons)
+    if server.disk is None:
+        found.append("disk full, frozen and slow: a loop device cannot be mounted")
+    if not server.has_ray:
+        found.append("Ray and fleets: without --ray")
+    if server.storage is None:
+        found.append("object storage: without --s3")
     return found
 
 
@@ -210,6 +257,23 @@ def limit_descriptors(server: ChaosServer) -> Heal:
     return heal
 
 
+def limit_memory(server: ChaosServer) -> Heal:
+    """Leave the web processes little more address space than they use."""
+    before = {}
+    for pid in server.children(*WEB):
+        with suppress(OSError, psutil.NoSuchProcess):
+            used = psutil.Process(pid).memory_info().vms
+            before[pid] = resource.prlimit(pid, resource.RLIMIT_AS)
+            resource.prlimit(pid, resource.RLIMIT_AS, (used + LITTLE_MEMORY, before[pid][1]))
+
+    def heal() -> None:
+        for pid, limits in before.items():
+            with suppress(OSError):
+                resource.prlimit(pid, resource.RLIMIT_AS, limits)
+
+    return heal
+
+
 def restart(server: ChaosServer, number: int) -> Heal:
     """End the supervisor with a signal, and start the server again."""
     server.process.send_signal(number)
@@ -234,3 +298,45 @@ def fill_disk(server: ChaosServer) -> Heal:
         while True:
             file.write(bytes(1 << 20))
     return lambda: ballast.unlink(missing_ok=True)
+
+
+def freeze_disk(disk: Path, *, thawed: float) -> Heal:
+    """Freeze the disk; with `thawed`, again and again with this many seconds between."""
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.is_set():
+            subprocess.run(["fsfreeze", "--freeze", disk], capture_output=True, check=False)
+            is_over.wait(FROZEN_SECONDS if thawed else None)
+            thaw(disk)
+            is_over.wait(thawed)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def heal() -> None:
+        is_over.set()
+        thread.join()
+
+    return heal
+
+
+def thaw(disk: Path) -> None:
+    """End a freeze of a disk, if there is one."""
+    subprocess.run(["fsfreeze", "--unfreeze", disk], capture_output=True, check=False)
+
+
+def step_clock(clock: Path, seconds: int) -> Heal:
+    """Step the clock of the server's Python processes; monotonic clocks run on."""
+    clock.write_text(f"{seconds:+d}\n", encoding="ascii")
+
+    def heal() -> None:
+        clock.write_text("+0\n", encoding="ascii")
+
+    return heal
+
+
+def break_proxy(proxy: Proxy, kind: NetworkFault) -> Heal:
+    """Inject a fault of the network in front of a server."""
+    proxy.set_fault(kind)
+    return lambda: proxy.set_fault("none")

@@ -1,8 +1,11 @@
 """Campaign: start the workload, inject faults in a seeded order, and check the history."""
 
 import multiprocessing
+import os
+import platform
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,20 +14,22 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rolldeck.chaos.checker import Violation, check
+from rolldeck.chaos.checker import Violation, check, items_of
 from rolldeck.chaos.content import SEQUENCES
 from rolldeck.chaos.history import Event, History, HistoryReader
 from rolldeck.chaos.proxy import NetworkFault, Proxy
 from rolldeck.chaos.workload import (
-    BATCH_SEQUENCES,
     LEASE_SECONDS,
+    PUSHERS,
     ClientPlan,
     Role,
     run_client,
+    weights_of,
 )
 from rolldeck.client import ENDED, Client
 from rolldeck.errors import NotFoundError, RolldeckError
 from rolldeck.http import Call
+from rolldeck.trainer import Trainer
 
 NETWORK: Final[tuple[NetworkFault, ...]] = (
     "refuse",
@@ -39,8 +44,16 @@ RUNS: Final[Mapping[str, tuple[Role, ...]]] = {
     "atropos": ("json", "list", "keyless", "atropos", "follower"),
     "library": ("binary", "json", "trainer", "follower"),
     "ranks": ("binary", "list", "ranks", "follower"),
+    "fragments": ("fragments", "trainer", "follower"),
+    "replay": ("fragments", "replay", "follower"),
 }
 """Clients of each run. Every second one goes through the proxy."""
+FLEET: Final[Mapping[str, tuple[Role, ...]]] = {"fleet": ("fleet", "follower")}
+"""Clients of a run with a fleet on Ray."""
+OF_FRAGMENTS: Final = frozenset({"fragments", "replay", "fleet"})
+REUSE: Final = 3
+"""Most batches with the same fragment in the run that replays."""
+LEAST_SEQUENCES: Final = 32
 CALM_SECONDS: Final = 2.0
 """Time without a fault before the next one."""
 PAIRED_SHARE: Final = 0.25
@@ -81,11 +94,16 @@ class Result:
 
     Attributes:
         accepted: Accepted groups.
+        fragments: Accepted fragments.
         attempts: Attempts of pushes.
-        served: Distinct groups that trainers received.
+        served: Distinct groups and fragments that trainers received.
+        lost: Accepted ones that were neither served nor left over.
+        doubled: Those that were stored, or served, more often than once.
         injected: The faults, in order.
+        not_injected: Faults that this machine cannot have, with the reasons.
         violations: Broken rules.
         seed: Seed of the workload and of the faults.
+        commit, machine, date, server: Version and place of the campaign.
     """
 
     accepted: int
@@ -93,12 +111,22 @@ class Result:
     served: int
     seconds: float
     seed: int
+    fragments: int = 0
+    lost: int = 0
+    doubled: int = 0
+    commit: str = ""
+    machine: str = ""
+    date: str = ""
+    server: str = "Rolldeck"
+    not_injected: list[str] = field(default_factory=list)
     injected: list[Injected] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
 
 
 class Campaign:
     """One campaign against a platform."""
+
+    server = "Rolldeck"
 
     def __init__(
         self,
@@ -108,6 +136,8 @@ class Campaign:
         *,
         seed: int,
         rate: float,
+        groups: int = 16,
+        has_fleet: bool = False,
         prefix: str = "chaos",
     ) -> None:
         """Configure a campaign.
@@ -118,9 +148,12 @@ class Campaign:
             folder: Empty folder for the history.
             seed: Seed of all random choices.
             rate: Pushes a second of all producers together.
+            groups: Groups of a large push.
+            has_fleet: Whether a run starts a fleet on Ray.
             prefix: First part of the names of the runs.
         """
         self._url = url
+        self._token = token or ""
         self._folder = folder
         self._seed = seed
         self._rate = rate
@@ -128,7 +161,13 @@ class Campaign:
         self._client = Client(url, token, retry_for_seconds=READY_SECONDS)
         self._history = History(folder, -1)
         self._reader = HistoryReader(folder)
-        self._names = {kind: f"{prefix}-{seed}-{kind}" for kind in RUNS}
+        self._groups = groups
+        self._batch_size = max(LEAST_SEQUENCES, groups * SEQUENCES)
+        self._roles = dict(RUNS) | (dict(FLEET) if has_fleet else {})
+        self._prefix = f"{prefix}-{seed}"
+        self._names = {kind: f"{self._prefix}-{kind}" for kind in self._roles}
+        self._watched = {self._names[kind] for kind in RUNS}
+        """Runs that must accept groups after each fault."""
         self._created: list[str] = []
         self.proxy = Proxy(urlsplit(url).hostname or "", urlsplit(url).port or 80, seed=seed)
 
@@ -177,7 +216,8 @@ class Campaign:
         began = time.monotonic()
         with self._clients():
             injected = []
-            self._wait_for_pushes(time.monotonic(), READY_SECONDS)
+            if self._wait_for_pushes(time.monotonic(), READY_SECONDS) >= READY_SECONDS:
+                raise TimeoutError(f"not every run accepted a push within {READY_SECONDS:.0f} s")
             while faults and time.monotonic() - began < seconds:
                 injected.append(self._inject(faults))
                 last = injected[-1]
@@ -188,9 +228,16 @@ class Campaign:
                 time.sleep(CALM_SECONDS * (0.5 + self._random.random()))
             time.sleep(max(0.0, began + seconds - time.monotonic()))
             is_drained = self._drain(drain_seconds)
-            ledgers = {name: self._ledger(name) for name in self._names.values()}
+        return self._result(injected, is_drained, drain_seconds, time.monotonic() - began)
+
+    def _result(
+        self, injected: list[Injected], is_drained: bool, drain_seconds: float, seconds: float
+    ) -> Result:
+        """Check the history against the ledgers."""
         events = HistoryReader(self._folder).read()
-        result = result_of(events, ledgers, injected, self._seed, time.monotonic() - began)
+        ledgers = {name: self._ledger(name) for name in [*self._created, *self._drained()]}
+        reuse = {self._names["replay"]: REUSE}
+        result = result_of(events, ledgers, injected, self._seed, seconds, reuse)
         if not is_drained:
             text = f"groups or followers are left {drain_seconds:.0f} s after the last push"
             result.violations.append(Violation("every_run_is_drained", "", text))
@@ -199,12 +246,17 @@ class Campaign:
     def delete_runs(self) -> None:
         """End and delete the runs that the campaign has created."""
         reason = "the campaign has ended"
-        for name in self._created:
+        for name in [*self._created, *self._drained()]:
             with suppress(NotFoundError):
                 run = self._client.runs.get(name)
                 if run.status not in ENDED:
                     run = run.kill(reason).wait(timeout_seconds=READY_SECONDS)
                 run.delete(reason)
+
+    def _drained(self) -> list[str]:
+        """Return the runs that the operator has created."""
+        events = HistoryReader(self._folder).read()
+        return sorted({e.run for e in events if e.op == "create" and e.outcome == "ok"})
 
     def close(self) -> None:
         """Close the proxy and the connection."""
@@ -232,24 +284,17 @@ class Campaign:
                 process.kill()
 
     def _plans(self) -> Iterator[ClientPlan]:
-        producers = sum(len(roles) for roles in RUNS.values()) - 2 * len(RUNS)
+        producers = sum(role in PUSHERS for roles in self._roles.values() for role in roles)
+        connection = self._client.connection
         client = 1
-        for kind, roles in RUNS.items():
+        for kind, roles in self._roles.items():
             name = self._names[kind]
-            self._client.runs.create(name, kind="outside")
-            self._created.append(name)
-            body = {
-                "lease_seconds": LEASE_SECONDS,
-                "batch_size": BATCH_SEQUENCES,
-                "off_policy_tolerance": 1024,
-            }
-            connection = self._client.connection
-            connection.json(Call(method="PATCH", path=f"/api/v1/runs/{name}", json=body))
+            self._create(kind, name)
             token = connection.json(
                 Call(
                     method="POST",
                     path="/api/v1/tokens",
-                    json={"name": name, "run": name, "scopes": ["env", "trainer"]},
+                    json={"name": name, "run": name, "scopes": ["env", "worker", "trainer"]},
                 )
             )
             for role in roles:
@@ -262,15 +307,52 @@ class Campaign:
                     seed=self._seed * 1000 + client,
                     interval_seconds=producers / self._rate,
                     folder=str(self._folder),
+                    groups=self._groups,
+                    batch_size=self._batch_size,
+                    atropos=f"/atropos/{name}",
                 )
                 client += 1
+        yield ClientPlan(
+            client=client,
+            role="operator",
+            url=self._url,
+            run=f"{self._prefix}-drained",
+            token=self._token,
+            seed=self._seed * 1000 + client,
+            interval_seconds=1.0,
+            folder=str(self._folder),
+            others=tuple(self._names[kind] for kind in RUNS if kind not in OF_FRAGMENTS),
+        )
+
+    def _create(self, kind: str, name: str) -> None:
+        """Create a run; fragments are accepted once a version of the weights is published."""
+        sizes = {"lease_seconds": LEASE_SECONDS, "batch_size": self._batch_size}
+        if kind not in OF_FRAGMENTS:
+            self._client.runs.create(name, kind="outside")
+            self._created.append(name)
+            body = sizes | {"off_policy_tolerance": 1024}
+            call = Call(method="PATCH", path=f"/api/v1/runs/{name}", json=body)
+            self._client.connection.json(call)
+            return
+        replay = {"sampler": "prioritized", "max_reuse": REUSE} if kind == "replay" else {}
+        config = {
+            "buffer": sizes | {"max_staleness": 1024, "replay": replay},
+            "fleet": {"num_workers": 1, "envs_per_worker": 8, "fragment_length": 32},
+        }
+        run = self._client.runs.create(name, preset="cartpole", config=config)
+        self._created.append(name)
+        if kind != "fleet":
+            run.pause("its clients push the fragments")
+        trainer = Trainer(run=name, name="chaos", connection=self._client.connection)
+        trainer.register(resume=True)
+        trainer.publish_weights(weights_of("fleet", 0), step=0)
 
     def _inject(self, faults: Sequence[Fault]) -> Injected:
         """Inject one fault, or two that overlap, and wait until pushes are accepted again."""
         chosen = [self._random.choice(faults)]
         if len(faults) > 1 and self._random.random() < PAIRED_SHARE:
             chosen.append(self._random.choice([fault for fault in faults if fault not in chosen]))
-        name = " and ".join(fault.name for fault in chosen)
+        name = " + ".join(fault.name for fault in chosen)
         call = self._history.begin("fault", text=name)
         began = time.monotonic()
         heals = []
@@ -291,20 +373,22 @@ class Campaign:
         begun: set[tuple[int, int]] = set()
         while time.monotonic() < since + seconds:
             for event in self._reader.read():
-                if event.at < since or event.op != "push":
+                if event.at < since or event.op != "push" or event.run not in self._watched:
                     continue
                 if event.outcome == "begin":
                     begun.add((event.client, event.call))
                 elif event.outcome == "ok" and (event.client, event.call) in begun:
                     first.setdefault(event.run, event.at)
-            if len(first) == len(self._names):
+            if len(first) == len(self._watched):
                 return max(first.values()) - since
             time.sleep(0.1)
-        return float("inf")
+        return seconds
 
     def _drain(self, seconds: float) -> bool:
         """End the pushers; return whether trainers and followers receive everything in time."""
         (self._folder / "stop").touch()
+        with suppress(KeyError, RolldeckError):
+            self._client.runs.get(self._names["fleet"]).pause("the workload has ended")
         deadline = time.monotonic() + seconds
         is_drained = False
         while not is_drained and time.monotonic() < deadline:
@@ -316,10 +400,11 @@ class Campaign:
 
     def _is_drained(self, name: str) -> bool:
         with suppress(RolldeckError):
-            groups = self._ledger(name)["groups"]
+            groups = items_of(self._ledger(name))
             path = f"/api/v1/runs/{name}/followers/chaos"
             follower = self._client.connection.json(Call(method="GET", path=path))
-            least = BATCH_SEQUENCES // SEQUENCES
+            is_fragments = name in {self._names.get(kind) for kind in OF_FRAGMENTS}
+            least = self._batch_size // (1 if is_fragments else SEQUENCES)
             rest = groups["queued"] + groups["waiting"]
             return bool(rest < least and groups["leased"] == 0 and follower["lag"] == 0)
         return False
@@ -336,20 +421,32 @@ def result_of(
     injected: list[Injected],
     seed: int,
     seconds: float,
+    reuse: Mapping[str, int] | None = None,
 ) -> Result:
     """Return the counts of a history and the rules that it breaks."""
-    violations = check(events, ledgers)
+    violations = check(events, ledgers, reuse)
     for fault in injected:
         if fault.recovery_seconds > fault.limit_seconds:
             text = f"{fault.name}: {fault.recovery_seconds:.1f} s of {fault.limit_seconds:.0f} s"
             violations.append(Violation("recovery_is_in_time", "", text))
     pushes = [event for event in events if event.op == "push"]
+    of_fragments = {name for name, each in ledgers.items() if each["fragments"]["accepted"]}
+    ok = {(e.run, m) for e in pushes if e.outcome == "ok" for m in e.marks}
+    stored = Counter(
+        (e.run, m) for e in events if e.op == "follow" and e.outcome == "ok" for m in e.marks
+    )
+    followed = {run for run, _ in stored}
     return Result(
-        accepted=len({m for e in pushes if e.outcome == "ok" for m in e.marks}),
+        accepted=sum(run not in of_fragments for run, _ in ok),
+        fragments=sum(ledgers[name]["fragments"]["accepted"] for name in of_fragments),
         attempts=sum(event.outcome == "begin" for event in pushes),
-        served=len({m for e in events if e.op == "lease" for m in e.marks}),
+        served=len({(e.run, m) for e in events if e.op == "lease" for m in e.marks}),
+        lost=sum(each[0] in followed and each not in stored for each in ok),
+        doubled=sum(times > 1 for times in stored.values()),
         seconds=seconds,
         seed=seed,
         injected=injected,
         violations=violations,
+        machine=f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        date=time.strftime("%Y-%m-%d"),
     )

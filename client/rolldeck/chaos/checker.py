@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from rolldeck.chaos.history import Event, Mark
@@ -33,24 +34,39 @@ class RunHistory:
     stored: list[Mark] = field(default_factory=list)
     """Groups that the follower acknowledged, in the order of acceptance."""
     leases: list[Event] = field(default_factory=list)
+    batches: dict[str, list[Event]] = field(default_factory=dict)
+    """The same leases by batch; batches of Atropos are named by their content."""
     acks: list[Event] = field(default_factory=list)
     ended: list[Event] = field(default_factory=list)
     """Every call that ended."""
     began_at: dict[tuple[int, int], float] = field(default_factory=dict)
     has_follower: bool = False
+    reuse: int = 1
+    """Most batches that may have the same group."""
+
+    @property
+    def received(self) -> set[Mark]:
+        """Groups that trainers received."""
+        return set(chain.from_iterable(lease.marks for lease in self.leases))
 
 
-def check(events: Iterable[Event], ledgers: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
+def check(
+    events: Iterable[Event],
+    ledgers: Mapping[str, Mapping[str, Any]],
+    reuse: Mapping[str, int] | None = None,
+) -> list[Violation]:
     """Return the broken rules of a history.
 
     Args:
         events: The history in the order of its times.
         ledgers: The ledger of each run after the workload, as ``GET …/ledger`` returns it; groups
             may remain queued.
+        reuse: Most batches that may have the same item, for runs that replay.
     """
     runs = _by_run(events)
     found: list[Violation] = []
     for name, run in sorted(runs.items()):
+        run.reuse = (reuse or {}).get(name, 1)
         for rule in RULES:
             found += [Violation(rule.__name__, name, text) for text in rule(run, ledgers.get(name))]
     return found
@@ -66,27 +82,24 @@ def _by_run(events: Iterable[Event]) -> dict[str, RunHistory]:
             run.began_at[event.client, event.call] = event.at
             if event.op == "push":
                 run.begun.update(event.marks)
-                run.maybe.update(event.marks)
             continue
         run.ended.append(event)
         if event.op == "push" and event.outcome == "ok":
             run.accepted.update(event.marks)
-        elif event.op == "lease" and event.outcome == "ok" and event.marks:
+        elif event.op == "lease" and event.outcome == "ok" and event.spans:
             run.leases.append(event)
+            run.batches.setdefault(event.batch or event.digest, []).append(event)
         elif event.op == "ack":
             run.acks.append(event)
         elif event.op == "follow" and event.outcome == "ok":
             run.has_follower = True
             run.stored += event.marks
     for run in runs.values():
-        run.maybe -= run.accepted
+        run.maybe = run.begun - run.accepted
         # A push whose attempts were all refused stored nothing.
-        unknown: Counter[Mark] = Counter()
-        for event in run.ended:
-            if event.op == "push":
-                unknown.update(dict.fromkeys(event.marks, event.outcome != "refused"))
-        resolved = {mark for event in run.ended if event.op == "push" for mark in event.marks}
-        run.maybe = {mark for mark in run.maybe if mark not in resolved or unknown[mark]}
+        unsettled = [e for e in run.ended if e.op == "push" and e.outcome != "ok"]
+        unknown = {mark for e in unsettled if e.outcome == "unknown" for mark in e.marks}
+        run.maybe -= {mark for e in unsettled for mark in e.marks} - unknown
     return runs
 
 
@@ -101,10 +114,11 @@ def no_group_is_lost(run: RunHistory, _: Ledger) -> Iterator[str]:
 
 def no_group_is_invented(run: RunHistory, _: Ledger) -> Iterator[str]:
     """Yield received groups that no push can have stored."""
-    possible = run.accepted | run.maybe
-    received = {mark for lease in run.leases for mark in lease.marks}
-    yield from _some("received, but never pushed", (received | set(run.stored)) - run.begun)
-    refused = ((received | set(run.stored)) & run.begun) - possible
+    if not run.begun:
+        return  # a fleet is the producer
+    received = run.received | set(run.stored)
+    yield from _some("received, but never pushed", received - run.begun)
+    refused = (received & run.begun) - run.accepted - run.maybe
     yield from _some("received, although every push was refused", refused)
 
 
@@ -122,38 +136,38 @@ def no_content_is_changed(run: RunHistory, _: Ledger) -> Iterator[str]:
 
 
 def no_group_is_in_two_batches(run: RunHistory, _: Ledger) -> Iterator[str]:
-    """Yield groups that trainers received in two batches, or twice in one."""
-    batches: defaultdict[Mark, set[str]] = defaultdict(set)
-    for lease in run.leases:
-        for mark in lease.marks:
-            batches[mark].add(lease.batch or lease.digest)
-        twice = {mark for mark, count in Counter(lease.marks).items() if count > 1}
-        yield from _some(f"twice in batch {lease.ordinal}", twice)
-    two = {mark for mark, ids in batches.items() if len(ids) > 1}
-    yield from _some("in two batches", two)
+    """Yield groups that trainers received in more batches than may reuse them, or twice in one."""
+    count: Counter[Mark] = Counter()
+    for leases in run.batches.values():
+        whole = set(chain.from_iterable(lease.marks for lease in leases))
+        count.update(whole)
+        for lease in leases:
+            if lease.groups > len(set(lease.marks)):
+                twice = {mark for mark, times in Counter(lease.marks).items() if times > 1}
+                yield from _some(f"twice in batch {lease.ordinal}", twice)
+    more = {mark for mark, times in count.items() if times > run.reuse}
+    yield from _some(f"in more than {run.reuse} batches", more)
 
 
 def a_batch_has_one_content(run: RunHistory, _: Ledger) -> Iterator[str]:
     """Yield batches that were served with two contents, ordinals or to two shards the same."""
     contents: defaultdict[tuple[str, tuple[int, int]], set[tuple[str, int]]] = defaultdict(set)
     ordinals: defaultdict[int, set[str]] = defaultdict(set)
-    shards: defaultdict[tuple[str, Mark], set[int]] = defaultdict(set)
     for lease in run.leases:
-        if not lease.batch:
-            continue
-        contents[lease.batch, lease.shard].add((lease.digest, lease.ordinal))
-        ordinals[lease.ordinal].add(lease.batch)
-        for mark in lease.marks:
-            shards[lease.batch, mark].add(lease.shard[0])
+        if lease.batch:
+            contents[lease.batch, lease.shard].add((lease.digest, lease.ordinal))
+            ordinals[lease.ordinal].add(lease.batch)
     for (batch, shard), seen in contents.items():
         if len(seen) > 1:
             yield f"batch {batch}, shard {shard[0]}: {len(seen)} contents"
     for ordinal, batches in ordinals.items():
         if len(batches) > 1:
             yield f"ordinal {ordinal} has {len(batches)} batches"
-    for (batch, mark), ranks in shards.items():
-        if len(ranks) > 1:
-            yield f"batch {batch}: group {mark} is in {len(ranks)} shards"
+    for batch, leases in run.batches.items():
+        parts = {lease.shard: set(lease.marks) for lease in leases}
+        shared = Counter(chain.from_iterable(parts.values())) if len(parts) > 1 else Counter()
+        two = {mark for mark, times in shared.items() if times > 1}
+        yield from _some(f"in two shards of batch {batch}", two)
 
 
 def an_unnamed_batch_is_repeated_only_at_once(run: RunHistory, _: Ledger) -> Iterator[str]:
@@ -164,7 +178,7 @@ def an_unnamed_batch_is_repeated_only_at_once(run: RunHistory, _: Ledger) -> Ite
         if lease.batch:
             continue
         if lease.digest in seen and lease.digest != before:
-            yield f"batch of {lease.marks[:2]} came again after a later one"
+            yield f"batch of {lease.spans[0]} came again after a later one"
         seen.add(lease.digest)
         before = lease.digest
 
@@ -189,8 +203,8 @@ def an_old_fence_acknowledges_nothing(run: RunHistory, _: Ledger) -> Iterator[st
         began = run.began_at.get((ack.client, ack.call), ack.at)
         newer = [
             lease.fence
-            for lease in run.leases
-            if lease.batch == ack.batch and lease.at < began and lease.fence > ack.fence
+            for lease in run.batches.get(ack.batch, ())
+            if lease.at < began and lease.fence > ack.fence
         ]
         if newer and not _was_acknowledged_before(run, ack, began):
             yield f"batch {ack.ordinal}: fence {ack.fence} was accepted after fence {max(newer)}"
@@ -239,9 +253,9 @@ def groups_keep_their_order(run: RunHistory, _: Ledger) -> Iterator[str]:
     keys and without a known outcome may come later.
     """
     yield from _disordered("stored", run.stored, run.accepted)
-    batches = {(lease.ordinal, lease.shard[0]): lease.marks for lease in run.leases if lease.batch}
-    if all(shard == 0 for _, shard in batches):
-        served = (mark for key in sorted(batches) for mark in batches[key])
+    batches = {(lease.ordinal, lease.shard[0]): lease for lease in run.leases if lease.batch}
+    if run.reuse == 1 and all(shard == 0 for _, shard in batches):
+        served = (mark for key in sorted(batches) for mark in batches[key].marks)
         yield from _disordered("served", served, run.accepted)
 
 
@@ -259,9 +273,8 @@ def every_stored_group_is_served_or_queued(run: RunHistory, ledger: Ledger) -> I
     """Yield a difference between the groups stored, served and queued."""
     if not run.has_follower or ledger is None:
         return
-    served = {mark for lease in run.leases for mark in lease.marks}
-    missing = set(run.stored) - served
-    groups = ledger["groups"]
+    missing = set(run.stored) - run.received
+    groups = items_of(ledger)
     rest = groups["queued"] + groups["waiting"] + groups["leased"] + groups["quarantined"]
     rest += sum(groups["dropped"].values())
     if len(missing) > rest:
@@ -273,19 +286,41 @@ def the_ledger_counts_every_group(run: RunHistory, ledger: Ledger) -> Iterator[s
     if ledger is None:
         yield "no ledger"
         return
-    groups = ledger["groups"]
+    groups = items_of(ledger)
     if not groups["balanced"] or ledger["problem"]:
         yield f"the ledger does not balance: {ledger['problem'] or groups}"
     if run.has_follower and groups["accepted"] != len(run.stored):
         yield f"the ledger has {groups['accepted']} groups, the follower {len(run.stored)}"
-    acknowledged = {
-        mark
-        for lease in run.leases
-        if lease.batch in {ack.batch for ack in run.acks if ack.outcome == "ok"}
-        for mark in lease.marks
-    }
-    if groups["served"] < len(acknowledged):
-        yield f"the ledger has {groups['served']} served groups of {len(acknowledged)}"
+    settled: Counter[Mark] = Counter()
+    for batch in {ack.batch for ack in run.acks if ack.outcome == "ok"}:
+        leases = run.batches.get(batch, ())
+        settled.update(set(chain.from_iterable(lease.marks for lease in leases)))
+    served = sum(times >= run.reuse for times in settled.values())
+    if groups["served"] < served:
+        yield f"the ledger has {groups['served']} served groups of {served}"
+
+
+def items_of(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of a ledger that counts the items of its run: groups or fragments."""
+    counted: Mapping[str, Any] = ledger.get("fragments") or {}
+    return counted if counted.get("accepted") else ledger["groups"]
+
+
+def a_drained_run_is_completed_and_empty(run: RunHistory, ledger: Ledger) -> Iterator[str]:
+    """Yield drained runs that are not completed, or have other groups than were pushed."""
+    for event in run.ended:
+        if event.op != "drained":
+            continue
+        if event.outcome != "ok":
+            yield f"it is {event.text or 'unknown'} instead of completed"
+        elif ledger is not None:
+            groups = ledger["groups"]
+            rest = groups["queued"] + groups["waiting"] + groups["leased"]
+            missing = len(run.accepted - run.received)
+            if rest or missing > sum(groups["dropped"].values()):
+                yield f"{rest} groups are open, {missing} accepted ones were not served: {groups}"
+            if not len(run.accepted) <= groups["accepted"] <= len(run.accepted | run.maybe):
+                yield f"the ledger has {groups['accepted']} of {len(run.accepted)} groups"
 
 
 def statuses_are_documented(run: RunHistory, _: Ledger) -> Iterator[str]:
@@ -330,6 +365,7 @@ RULES: Final = (
     groups_keep_their_order,
     every_stored_group_is_served_or_queued,
     the_ledger_counts_every_group,
+    a_drained_run_is_completed_and_empty,
     statuses_are_documented,
     versions_rise_unchanged,
 )

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
@@ -10,6 +10,8 @@ import msgspec
 
 Mark = tuple[int, int]
 """Client and number of a group: its content follows from them."""
+Span = tuple[int, int, int]
+"""Client, first number and count of groups: most pushes and batches are a few spans."""
 Outcome = Literal["begin", "ok", "refused", "unknown"]
 """`refused`: an answer that states that nothing was stored; `unknown`: no answer, or 5xx."""
 
@@ -20,14 +22,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         at: Seconds of the monotonic clock of the machine, the same in all processes.
         client: Number of the client; -1 for the campaign itself.
-        op: ``push``, ``lease``, ``ack``, ``follow``, ``publish``, ``weights`` or ``fault``.
+        op: ``push``, ``lease``, ``ack``, ``follow``, ``publish``, ``weights``, ``fault``, or a
+            verb of the operator: ``pause``, ``resume``, ``create``, ``drain``, ``drained``.
         call: Number of the call, unique in the client.
         outcome: State of the call.
         run: Name of the run.
         status: HTTP status; 0 without an answer.
         retry_after: Whether the answer has the header ``Retry-After``.
         is_keyed: Whether a push has an ``Idempotency-Key``.
-        marks: The groups of a push, or those received, in order.
+        spans: The groups of a push, or those received, in order.
         damaged: Received groups whose content differs from the one that was pushed.
         batch: Id of a batch.
         ordinal: Ordinal of a batch.
@@ -47,7 +50,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: int = 0
     retry_after: bool = False
     is_keyed: bool = True
-    marks: tuple[Mark, ...] = ()
+    spans: tuple[Span, ...] = ()
     damaged: int = 0
     batch: str = ""
     ordinal: int = -1
@@ -56,6 +59,31 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int = -1
     digest: str = ""
     text: str = ""
+
+    @property
+    def marks(self) -> Iterator[Mark]:
+        """The groups of `spans`, one by one."""
+        return (
+            (client, number)
+            for client, first, count in self.spans
+            for number in range(first, first + count)
+        )
+
+    @property
+    def groups(self) -> int:
+        """Number of groups in `spans`."""
+        return sum(count for _, _, count in self.spans)
+
+
+def spans_of(marks: Iterable[Mark]) -> tuple[Span, ...]:
+    """Return groups as spans, in their order."""
+    spans: list[Span] = []
+    for client, number in marks:
+        if spans and spans[-1][0] == client and sum(spans[-1][1:]) == number:
+            spans[-1] = (client, spans[-1][1], spans[-1][2] + 1)
+        else:
+            spans.append((client, number, 1))
+    return tuple(spans)
 
 
 class History:
@@ -79,12 +107,14 @@ class History:
         self._write(op, call, outcome, fields)
 
     def _write(self, op: str, call: int, outcome: Outcome, fields: dict[str, object]) -> None:
+        marks: Iterable[Mark] = fields.pop("marks", ())  # type: ignore[assignment]
         event = Event(
             at=time.monotonic(),
             client=self._client,
             op=op,
             call=call,
             outcome=outcome,
+            spans=spans_of(marks),
             **fields,  # type: ignore[arg-type] # the fields of Event
         )
         os.write(self._file, msgspec.json.encode(event) + b"\n")

@@ -1,44 +1,110 @@
-"""Report of a campaign: JSON, and a page with the claim and the worst recovery of each fault."""
+"""Reports of campaigns: one in JSON for each seed, and a page that adds all of a folder up."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from rolldeck.chaos.campaign import Result
 
+PREFIX: Final = "chaos-report-"
+BEGIN: Final = "<!-- campaigns: begin -->"
+END: Final = "<!-- campaigns: end -->"
+
 
 def write_report(folder: Path, result: Result) -> str:
-    """Write `report-<seed>.json` and return the text for the terminal."""
+    """Write `chaos-report-<seed>.json` and the totals; return the text for the terminal."""
     folder.mkdir(parents=True, exist_ok=True)
+    kind = "" if result.server == "Rolldeck" else "control-"
     content = msgspec.json.format(msgspec.json.encode(result), indent=1)
-    (folder / f"report-{result.seed}.json").write_bytes(content)
-    return "\n".join([claim(result), "", *table(result), "", *violations(result)])
+    (folder / f"{PREFIX}{kind}{result.seed}.json").write_bytes(content)
+    (folder / "chaos-report.md").write_text(totals(results_of(folder)), encoding="utf-8")
+    left_out = [f"not injected: {reason}" for reason in result.not_injected]
+    return "\n".join([claim([result]), "", *table([result]), "", *left_out, *violations(result)])
 
 
-def claim(result: Result) -> str:
+def results_of(folder: Path) -> list[Result]:
+    """Return the results of all campaigns of a folder."""
+    paths = sorted(folder.glob(f"{PREFIX}*.json"))
+    return [msgspec.json.decode(path.read_bytes(), type=Result) for path in paths]
+
+
+def publish(folder: Path, page: Path) -> None:
+    """Replace the marked block of a page of the documentation with the totals of a folder."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise ValueError(f"{page} has no block between {BEGIN} and {END}")
+    text = totals(results_of(folder))
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def totals(results: Sequence[Result]) -> str:
+    """Return the numbers of all campaigns as Markdown."""
+    own = [each for each in results if each.server == "Rolldeck"]
+    others = [each for each in results if each.server != "Rolldeck"]
+    lines = []
+    if own:
+        places = sorted({f"commit {each.commit or 'unknown'}, {each.machine}" for each in own})
+        dates = sorted({each.date for each in own})
+        lines += [f"{claim(own)}. {'; '.join(places)}; {dates[0]} to {dates[-1]}.", ""]
+        lines += [*table(own), ""]
+        reasons = sorted({reason for each in own for reason in each.not_injected})
+        lines += [f"Not injected: {'; '.join(reasons)}.", ""] if reasons else []
+    if others:
+        lines += ["| server | faults | accepted groups | lost | doubled |", "|---|---|---|---|---|"]
+        for server in sorted({each.server for each in results}, reverse=True):
+            same = [each for each in results if each.server == server]
+            faults = sum(len(each.injected) for each in same)
+            counts = (
+                sum(getattr(each, n) for each in same) for n in ("accepted", "lost", "doubled")
+            )
+            lines += [f"| {server} | {faults:,} | " + " | ".join(f"{n:,}" for n in counts) + " |"]
+        lines += [""]
+    lines += [f"- seed {each.seed}: {line}" for each in own for line in violations(each)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def claim(results: Sequence[Result]) -> str:
     """Return the numbers of groups, faults and violations in one sentence."""
-    worst = max((fault.recovery_seconds for fault in result.injected), default=0.0)
+    faults = [fault for each in results for fault in each.injected]
+    kinds = {name for fault in faults for name in fault.name.split(" + ")}
+    worst = max((fault.recovery_seconds for fault in faults), default=0.0)
+    seeds = ", ".join(str(each.seed) for each in results)
+    minutes = sum(each.seconds for each in results) / 60
     return (
-        f"{result.accepted:,} accepted groups ({result.attempts:,} attempts, {result.served:,} "
-        f"served) and {len(result.injected)} faults in {result.seconds / 60:.1f} minutes, seed "
-        f"{result.seed}: {len(result.violations)} violations; groups were accepted again after at "
-        f"most {worst:.1f} s"
+        f"{sum(each.accepted for each in results):,} accepted groups and "
+        f"{sum(each.fragments for each in results):,} fragments, {len(faults)} faults of "
+        f"{len(kinds)} kinds in {minutes:.1f} minutes (seeds {seeds}): "
+        f"{sum(len(each.violations) for each in results)} violations; all runs accepted groups "
+        f"again after at most {worst:.1f} s"
     )
 
 
-def table(result: Result) -> list[str]:
-    """Return the worst recovery of each fault as a table."""
-    rows: defaultdict[str, list[float]] = defaultdict(list)
-    limits = {}
-    for fault in result.injected:
-        rows[fault.name].append(fault.recovery_seconds)
-        limits[fault.name] = fault.limit_seconds
-    lines = ["| fault | times | worst recovery, s | limit, s |", "|---|---|---|---|"]
-    lines += [
-        f"| {name} | {len(times)} | {max(times):.1f} | {limits[name]:.0f} |"
-        for name, times in sorted(rows.items())
+def table(results: Iterable[Result]) -> list[str]:
+    """Return the worst recovery of each fault as a table; pairs count for both of their faults."""
+    alone: defaultdict[str, list[float]] = defaultdict(list)
+    paired: defaultdict[str, list[float]] = defaultdict(list)
+    limits: dict[str, float] = {}
+    for fault in (fault for each in results for fault in each.injected):
+        names = fault.name.split(" + ")
+        if len(names) == 1:
+            limits[fault.name] = fault.limit_seconds
+        for name in names:
+            (alone if len(names) == 1 else paired)[name].append(fault.recovery_seconds)
+    lines = [
+        "| fault | alone | worst recovery, s | limit, s | in pairs | worst recovery, s |",
+        "|---|---|---|---|---|---|",
     ]
+    for name in sorted({*alone, *paired}):
+        limit = f"{limits[name]:.0f}" if name in limits else ""
+        cells = [
+            f"{len(times)} | {max(times):.1f}" if times else "0 | "
+            for times in (alone.get(name), paired.get(name))
+        ]
+        lines.append(f"| {name} | {cells[0]} | {limit} | {cells[1]} |")
     return lines
 
 

@@ -3,43 +3,69 @@
 Each call is one attempt with a short timeout, recorded before it is sent and after its answer.
 """
 
-import json
 import logging
 import os
 import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 import urllib3
+from numpy.typing import NDArray
 
 from rolldeck import wire
 from rolldeck.batches import Batch
-from rolldeck.chaos.content import digest_of, group_of, mark_of
+from rolldeck.chaos.content import digest_of, fragment_of, group_of, mark_of, mark_of_fragment
 from rolldeck.chaos.history import History, Mark, Outcome
+from rolldeck.client import ENDED, Client
 from rolldeck.errors import LeaseLostError, RolldeckError
-from rolldeck.followers import Follower
+from rolldeck.followers import Followed, Follower
 from rolldeck.group_encoding import pack_group
-from rolldeck.http import Backoff, Connection
+from rolldeck.http import Backoff, Call, Connection
+from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 
-Role = Literal["json", "list", "binary", "keyless", "atropos", "trainer", "ranks", "follower"]
+Role = Literal[
+    "json",
+    "list",
+    "binary",
+    "keyless",
+    "fragments",
+    "atropos",
+    "trainer",
+    "ranks",
+    "replay",
+    "fleet",
+    "follower",
+    "operator",
+]
+PUSHERS: Final[frozenset[Role]] = frozenset({"json", "list", "binary", "keyless", "fragments"})
 ATTEMPT_SECONDS: Final = 5.0
 """Timeout of one attempt: shorter than most faults, as in stock clients."""
-GROUPS: Final = {"json": 1, "keyless": 1, "list": 4, "binary": 16}
-"""Groups of a push."""
+SHARE: Final[dict[str, float]] = {"list": 0.25, "binary": 1.0, "fragments": 1.0}
+"""Share of the option `groups` in a push; other pushers send one group."""
+MOST_FETCHED: Final = 1024
 RETRY_SECONDS: Final = 0.25
 FORGOTTEN: Final = 0.01
 """Share of batches that a trainer does not acknowledge in time."""
 PUBLISH_EVERY: Final = 5
+PUBLISH_SELDOM: Final = 50
+"""Fragments claim version 0, which must not become stale."""
 LEASE_SECONDS: Final = 6.0
-BATCH_SEQUENCES: Final = 32
 IDLE_SECONDS: Final = 0.2
+PAUSED_SECONDS: Final = 2.0
+OPERATOR_SECONDS: Final = 8.0
+DRAINED_GROUPS: Final = 5
+"""Groups of a run that the operator drains: two batches and a rest."""
+DRAINED_SEQUENCES: Final = 4
+UNTIL_DRAINED_SECONDS: Final = 120.0
 
 
 class ClientPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +79,10 @@ class ClientPlan(msgspec.Struct, frozen=True, kw_only=True):
         token: Its token.
         seed: Seed of its random choices.
         interval_seconds: Mean interval between pushes.
+        groups: Groups of a large push.
+        batch_size: Sequences, or fragments, of a batch.
+        atropos: Path of the Atropos API; empty for a server of Atropos itself.
+        others: Runs that the operator pauses and resumes.
         folder: Folder of the history, and of the file `stop` that ends the pushers.
     """
 
@@ -64,6 +94,15 @@ class ClientPlan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     interval_seconds: float
     folder: str
+    groups: int = 16
+    batch_size: int = 32
+    atropos: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether a repeated push is stored once; a server of Atropos reads no keys."""
+        return self.role != "keyless" and bool(self.atropos)
 
 
 def run_client(plan: ClientPlan) -> None:
@@ -71,8 +110,12 @@ def run_client(plan: ClientPlan) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign ends its clients
     logging.getLogger("rolldeck").setLevel(logging.CRITICAL)
     history = History(Path(plan.folder), plan.client)
-    if plan.role in GROUPS:
+    if plan.role in PUSHERS:
         Pusher(plan, history).run()
+    elif plan.role == "replay":
+        replay(plan, history)
+    elif plan.role == "operator":
+        operate(plan, history)
     elif plan.role == "atropos":
         train_like_atropos(plan, history)
     elif plan.role == "follower":
@@ -83,9 +126,18 @@ def run_client(plan: ClientPlan) -> None:
 
 def is_over(plan: ClientPlan) -> bool:
     """Return whether the client is to end."""
-    name = "stop" if plan.role in GROUPS else "end"
-    parent_is_gone = os.getppid() == 1
-    return parent_is_gone or (Path(plan.folder) / name).exists()
+    name = "stop" if plan.role in PUSHERS or plan.role == "operator" else "end"
+    return parent_is_gone() or (Path(plan.folder) / name).exists()
+
+
+def parent_is_gone() -> bool:
+    """Return whether the campaign was killed."""
+    return os.getppid() == 1
+
+
+def authorization(plan: ClientPlan) -> dict[str, str]:
+    """Return the header of the client's token, if it has one."""
+    return {"Authorization": f"Bearer {plan.token}"} if plan.token else {}
 
 
 class Pusher:
@@ -103,19 +155,30 @@ class Pusher:
         """Push until the end; a keyed group is resolved before the client ends."""
         plan = self._plan
         while not is_over(plan):
-            count = GROUPS[plan.role]
-            marks = [(plan.client, self._number + at) for at in range(count)]
-            self._number += count
-            path, headers, body = self._message(marks)
-            while not self._attempt(marks, path, headers, body) and plan.role != "keyless":
-                time.sleep(RETRY_SECONDS)
+            self.push(max(1, int(plan.groups * SHARE.get(plan.role, 0))))
             time.sleep(self._random.expovariate(1 / plan.interval_seconds))
+
+    def push(self, count: int) -> None:
+        """Push the next groups."""
+        marks = [(self._plan.client, self._number + at) for at in range(count)]
+        self._number += count
+        path, headers, body = self._message(marks)
+        is_repeated = self._plan.role != "keyless"
+        while not self._attempt(marks, path, headers, body) and is_repeated:
+            if parent_is_gone():
+                return
+            time.sleep(RETRY_SECONDS)
 
     def _message(self, marks: Sequence[Mark]) -> tuple[str, dict[str, str], bytes]:
         plan = self._plan
+        headers = {"Content-Type": "application/json"} | authorization(plan)
+        if plan.role == "fragments":
+            # Slot and number identify a fragment; it needs no key.
+            body = wire.encode_push([fragment_of(*mark) for mark in marks])
+            headers["Content-Type"] = wire.FRAGMENTS_TYPE
+            return f"/api/v1/runs/{plan.run}/fragments", headers, body
         groups = [group_of(*mark) for mark in marks]
-        headers = {"Authorization": f"Bearer {plan.token}", "Content-Type": "application/json"}
-        if plan.role != "keyless":
+        if plan.is_keyed:
             headers["Idempotency-Key"] = f"{plan.client}/{marks[0][1]}"
         if plan.role == "binary":
             content = [wire.encode(pack_group(group)) for group in groups]
@@ -123,28 +186,19 @@ class Pusher:
             body = wire.encode(wire.GroupPush(groups=content))
             return f"/api/v1/runs/{plan.run}/groups", headers, body
         if plan.role == "list":
-            return f"/atropos/{plan.run}/scored_data_list", headers, json.dumps(groups).encode()
-        return f"/atropos/{plan.run}/scored_data", headers, json.dumps(groups[0]).encode()
+            return f"{plan.atropos}/scored_data_list", headers, msgspec.json.encode(groups)
+        return f"{plan.atropos}/scored_data", headers, msgspec.json.encode(groups[0])
 
     def _attempt(
         self, marks: Sequence[Mark], path: str, headers: dict[str, str], body: bytes
     ) -> bool:
         """Send once; return whether the groups are accepted or refused for good."""
         plan, history = self._plan, self._history
-        call = history.begin(
-            "push", run=plan.run, marks=tuple(marks), is_keyed=plan.role != "keyless"
-        )
+        pushed = {"run": plan.run, "marks": tuple(marks), "is_keyed": plan.is_keyed}
+        call = history.begin("push", **pushed)
 
         def end(outcome: Outcome, **fields: object) -> None:
-            history.end(
-                "push",
-                call,
-                outcome,
-                run=plan.run,
-                marks=tuple(marks),
-                is_keyed=plan.role != "keyless",
-                **fields,
-            )
+            history.end("push", call, outcome, **pushed, **fields)
 
         try:
             answer = self._http.request("POST", plan.url + path, headers=headers, body=body)
@@ -197,17 +251,28 @@ def connection_of(plan: ClientPlan) -> Connection:
     """Return a connection without retries: each attempt is a call of the history."""
     return Connection(
         plan.url,
-        plan.token,
+        plan.token or None,
         timeout_seconds=ATTEMPT_SECONDS,
         retry_for_seconds=0,
         backoff=Backoff(first_seconds=RETRY_SECONDS),
     )
 
 
+def items_of(received: Batch | Followed) -> dict[str, object]:
+    """Return the fields of an event that describe received groups or fragments."""
+    if received.head.kind == "groups":
+        return groups_of(received.groups)
+    return _described([mark_of_fragment(item) for item in received.items], list(received.items))
+
+
 def groups_of(received: Sequence[dict[str, Any]]) -> dict[str, object]:
     """Return the fields of an event that describe received groups."""
-    read = [mark_of(group) for group in received]
-    contents = [[group.get(name) for name in ("tokens", "masks", "scores")] for group in received]
+    names = ("tokens", "masks", "scores")
+    contents = [[group.get(name) for name in names] for group in received]
+    return _described([mark_of(group) for group in received], contents)
+
+
+def _described(read: Sequence[tuple[Mark | None, bool]], contents: object) -> dict[str, object]:
     return {
         "marks": tuple(mark or (-1, -1) for mark, _ in read),
         "damaged": sum(not is_equal for _, is_equal in read),
@@ -220,6 +285,7 @@ def train(plan: ClientPlan, history: History) -> None:
 
     With the role `ranks`, two ranks lease their shards of each batch.
     """
+    publish_every = PUBLISH_EVERY
     chance = random.Random(plan.seed)  # noqa: S311 a seeded workload
     size = 2 if plan.role == "ranks" else 1
     connection = connection_of(plan)
@@ -232,8 +298,10 @@ def train(plan: ClientPlan, history: History) -> None:
     while not is_over(plan):
         try:
             if ranks[0].registration is None:
-                registration = ranks[0].register(resume=True, batch_size=BATCH_SEQUENCES)
+                registration = ranks[0].register(resume=True)
                 version = max(version, registration.policy_step)
+                if registration.config:  # a run with a fleet
+                    publish_every = PUBLISH_SELDOM
             shards = [_lease(plan, history, trainer) for trainer in ranks]
             if shards[0] is None:
                 continue
@@ -246,7 +314,7 @@ def train(plan: ClientPlan, history: History) -> None:
                 if shard is not None:
                     _acknowledge(plan, history, trainer, shard)
             acknowledged += 1
-            if acknowledged % PUBLISH_EVERY == 0:
+            if acknowledged % publish_every == 0:
                 version = _publish(plan, history, ranks[0], version + 1)
         except RolldeckError:
             time.sleep(RETRY_SECONDS)
@@ -259,9 +327,13 @@ def _lease(plan: ClientPlan, history: History, trainer: Trainer) -> Batch | None
         if batch is None:
             end()
             return None
-        head = batch.head
-        end(batch=head.id, ordinal=head.ordinal, fence=head.fence, **groups_of(batch.groups))
+        end(**_lease_of(batch))
     return batch
+
+
+def _lease_of(batch: Batch) -> dict[str, object]:
+    head = batch.head
+    return {"batch": head.id, "ordinal": head.ordinal, "fence": head.fence, **items_of(batch)}
 
 
 def _acknowledge(plan: ClientPlan, history: History, trainer: Trainer, batch: Batch) -> None:
@@ -296,27 +368,133 @@ def _forget(plan: ClientPlan, history: History, trainer: Trainer, batch: Batch) 
 
 
 def _publish(plan: ClientPlan, history: History, trainer: Trainer, version: int) -> int:
-    content = np.full(256, version, np.float32)
-    digest = digest_of(content.tolist())
+    content = weights_of(plan.role, version)
+    digest = digest_of({name: tensor.tolist() for name, tensor in content.items()})
     fields = {"run": plan.run, "version": version, "digest": digest}
     with recorded(history, "publish", **fields) as end:
-        trainer.publish_weights({"weight": content}, step=version)
+        trainer.publish_weights(content, step=version)
         end()
     with recorded(history, "weights", run=plan.run) as end:
         manifest, tensors = trainer.current_weights()
-        end(version=manifest.step, digest=digest_of(tensors["weight"].tolist()))
+        found = {name: tensor.tolist() for name, tensor in tensors.items()}
+        end(version=manifest.step, digest=digest_of(found))
     return version
+
+
+def weights_of(role: Role, version: int) -> dict[str, NDArray[Any]]:
+    """Return tensors that follow from a version; those of a fleet fit the policy of CartPole."""
+    if role != "fleet":
+        return {"weight": np.full(256, version, np.float32)}
+    sizes = {"policy_net": (4, 64, 64, 2), "value_net": (4, 64, 64, 1)}
+    return {
+        f"{net}.{2 * at}.{kind}": np.full(shape, version / 1000, np.float32)
+        for net, units in sizes.items()
+        for at in range(3)
+        for kind, shape in (("weight", (units[at + 1], units[at])), ("bias", (units[at + 1],)))
+    }
+
+
+def replay(plan: ClientPlan, history: History) -> None:
+    """Sample fragments and set their priorities; each request acknowledges the last batch."""
+    buffer = ReplayBufferInterface(run=plan.run, name="chaos", connection=connection_of(plan))
+    trained: Batch | None = None
+    is_registered = False
+    while not is_over(plan):
+        try:
+            if not is_registered:
+                buffer.update_training_session(resume=True)
+                is_registered = True
+            with ExitStack() as calls:
+                end_ack = end_lease = calls.enter_context(recorded(history, "lease", run=plan.run))
+                if trained is not None:
+                    head = trained.head
+                    fields = {"batch": head.id, "fence": head.fence, "ordinal": head.ordinal}
+                    end_ack = calls.enter_context(recorded(history, "ack", run=plan.run, **fields))
+                batch = buffer.fetch(plan.batch_size, 1.0, ack=trained)
+                if trained is not None:
+                    end_ack()
+                trained = None
+                end_lease(**({} if batch is None else _lease_of(batch)))
+            if batch is not None:
+                buffer.update_priorities(batch, [1.0 + at for at in range(len(batch))])
+                trained = batch
+        except LeaseLostError:
+            trained = None
+        except RolldeckError:
+            time.sleep(RETRY_SECONDS)
+
+
+def operate(plan: ClientPlan, history: History) -> None:
+    """Pause and resume runs, and drain small ones, at a low rate."""
+    chance = random.Random(plan.seed)  # noqa: S311 a seeded workload
+    client = Client(connection=connection_of(plan))
+    for number in count():
+        time.sleep(chance.uniform(0.5, 1.5) * OPERATOR_SECONDS)
+        if is_over(plan):
+            return
+        name = chance.choice(plan.others)
+        for verb in ("pause", "resume"):
+            _insist(history, verb, name, partial(_act, client, name, verb))
+            time.sleep(PAUSED_SECONDS)
+        drain(plan, history, client, f"{plan.run}-{number}")
+
+
+def _act(client: Client, name: str, verb: str) -> None:
+    getattr(client.runs.get(name), verb)("chaos")
+
+
+def _insist(history: History, op: str, run: str, act: Callable[[], object]) -> None:
+    """Repeat a call of an operator until the platform has answered it."""
+    while True:
+        try:
+            with recorded(history, op, run=run) as end:
+                act()
+                end()
+                return
+        except RolldeckError as error:
+            if (400 <= error.status < 500 and error.status != 429) or parent_is_gone():
+                return  # an attempt without an answer was the one
+            time.sleep(RETRY_SECONDS)
+
+
+def drain(plan: ClientPlan, history: History, client: Client, name: str) -> None:
+    """Create a run, push some groups, drain it, and train until it is completed."""
+    connection, path = client.connection, f"/api/v1/runs/{name}"
+    body = {"batch_size": DRAINED_SEQUENCES, "lease_seconds": LEASE_SECONDS}
+    call = Call(method="PATCH", path=path, json=body)
+    _insist(history, "create", name, lambda: client.runs.create(name, kind="outside"))
+    _insist(history, "create", name, lambda: connection.json(call))
+    own = msgspec.structs.replace(plan, run=name, role="json", atropos=f"/atropos/{name}")
+    pusher = Pusher(own, history)
+    for _ in range(DRAINED_GROUPS):
+        pusher.push(1)
+    _insist(history, "drain", name, partial(_act, client, name, "drain"))
+    drained = history.begin("drained", run=name)
+    deadline = time.monotonic() + UNTIL_DRAINED_SECONDS
+    trainer = Trainer(run=name, name="chaos", connection=connection)
+    status = ""
+    while status not in ENDED and time.monotonic() < deadline:
+        with suppress(RolldeckError):
+            status = client.runs.get(name).status
+            if trainer.registration is None:
+                trainer.register(resume=True)
+            batch = _lease(own, history, trainer)
+            if batch is not None:
+                _acknowledge(own, history, trainer, batch)
+        time.sleep(IDLE_SECONDS)
+    is_completed = status == "completed"
+    history.end("drained", drained, "ok" if is_completed else "unknown", run=name, text=status)
 
 
 def train_like_atropos(plan: ClientPlan, history: History) -> None:
     """Take batches as Atropos' example trainer does: the next request acknowledges the last."""
     http = urllib3.PoolManager(retries=False, timeout=ATTEMPT_SECONDS, maxsize=1)
-    headers = {"Authorization": f"Bearer {plan.token}", "Content-Type": "application/json"}
-    root = f"{plan.url}/atropos/{plan.run}"
+    headers = {"Content-Type": "application/json"} | authorization(plan)
+    root = plan.url + plan.atropos
     registration = {
         "wandb_group": "chaos",
         "wandb_project": "chaos",
-        "batch_size": BATCH_SEQUENCES,
+        "batch_size": plan.batch_size,
         "max_token_len": 16_384,
         "checkpoint_dir": "",
         "save_checkpoint_interval": 0,
@@ -328,14 +506,16 @@ def train_like_atropos(plan: ClientPlan, history: History) -> None:
         call = history.begin("lease", run=plan.run)
         try:
             if not is_registered:
-                body = json.dumps(registration).encode()
+                body = msgspec.json.encode(registration)
                 answer = http.request("POST", f"{root}/register", headers=headers, body=body)
                 is_registered = answer.status < 300
             answer = http.request("GET", f"{root}/batch", headers=headers)
-            received = answer.json()["batch"] if answer.status < 300 else None
+            content = answer.json() if answer.status < 300 else {"batch": None}
+            received = content["batch"]
+            is_registered = is_registered and content.get("status") != "error"
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             history.end("lease", call, "unknown", run=plan.run, text=type(error).__name__)
-            is_registered = False
+            is_registered = is_registered and not plan.atropos
             time.sleep(RETRY_SECONDS)
             continue
         known = {"status": answer.status, "retry_after": "Retry-After" in answer.headers}
@@ -357,10 +537,10 @@ def follow(plan: ClientPlan, history: History) -> None:
                 if not is_begun:
                     follower.begin(start="earliest")
                     is_begun = True
-                items = follower.fetch(64, wait_seconds=1)
+                items = follower.fetch(min(4 * plan.groups, MOST_FETCHED), wait_seconds=1)
                 if items is None:
                     continue
-                fields = {"run": plan.run, **groups_of(items.groups)}
+                fields = {"run": plan.run, **items_of(items)}
                 while True:
                     try:
                         with recorded(history, "follow", **fields) as end:

@@ -19,6 +19,13 @@ from rolldeck.commands.base import ApiCommand, Failure, State
     show_default=True,
     help="Pushes a second.",
 )
+@click.option(
+    "--groups",
+    type=click.IntRange(4, 1024),
+    default=16,
+    show_default=True,
+    help="Groups of a large push.",
+)
 @click.option("--faults", default="", help="Parts of the names of faults, separated by commas.")
 @click.option(
     "--out",
@@ -31,13 +38,14 @@ def chaos(
     minutes: float,
     seed: int,
     rate: float,
+    groups: int,
     faults: str,
     out: Path | None,
     keep: bool,
 ) -> int:
     """Push, train and read through a proxy with faults; check every group.
 
-    Creates three outside runs on the platform, and deletes them at the end. The faults are those of
+    Creates runs on the platform, and deletes them at the end. The faults are those of
     the network between the clients and the platform; kill or restart parts of a staging platform
     meanwhile to test them too. Exit code 1 if a rule is broken.
     """
@@ -53,7 +61,7 @@ def chaos(
         if history.exists():
             raise Failure(f"{history} exists: give another --seed or --out")
         history.mkdir(parents=True)
-        campaign = Campaign(it.url, state.token, history, seed=seed, rate=rate)
+        campaign = Campaign(it.url, state.token, history, seed=seed, rate=rate, groups=groups)
         try:
             try:
                 chosen = campaign.faults_named(campaign.network_faults(), faults)

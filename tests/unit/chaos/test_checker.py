@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from rolldeck.chaos.campaign import result_of
 from rolldeck.chaos.checker import check
-from rolldeck.chaos.history import Event, Mark, Outcome
+from rolldeck.chaos.content import fragment_of, mark_of_fragment
+from rolldeck.chaos.history import Event, History, HistoryReader, Mark, Outcome, spans_of
 
 RUN = "chaos"
 GROUPS = 24
@@ -27,7 +30,8 @@ class Story:
         """Add a call that begins and ends."""
         self.at += 1.0
         number = len(self.events)
-        begun = {name: value for name, value in fields.items() if name in {"marks", "is_keyed"}}
+        fields = stored(fields)
+        begun = {name: value for name, value in fields.items() if name in {"spans", "is_keyed"}}
         common: dict[str, Any] = {"client": client, "op": op, "call": number, "run": RUN}
         self.events.append(Event(at=self.at, outcome="begin", **common, **begun))
         self.at += 1.0
@@ -40,19 +44,29 @@ class Story:
         return [
             at
             for at, event in enumerate(self.events)
-            if event.op == op and event.outcome == outcome and (op != "lease" or event.marks)
+            if event.op == op and event.outcome == outcome and (op != "lease" or event.spans)
         ][nth]
 
     def change(self, op: str, nth: int, **fields: Any) -> None:
         """Replace fields of the nth end of a call."""
         at = self.index(op, nth)
-        self.events[at] = msgspec.structs.replace(self.events[at], **fields)
+        self.events[at] = msgspec.structs.replace(self.events[at], **stored(fields))
+
+    def marks(self, op: str, nth: int) -> tuple[Mark, ...]:
+        """Return the groups of the nth end of a call."""
+        return tuple(self.events[self.index(op, nth)].marks)
+
+
+def stored(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields of an event with its groups as spans."""
+    rest = {name: value for name, value in fields.items() if name != "marks"}
+    return rest | ({"spans": spans_of(fields["marks"])} if "marks" in fields else {})
 
 
 def good() -> Story:
     """Return the history of three producers, two trainers and a follower without a fault."""
     story = Story()
-    stored: list[Mark] = []
+    accepted: list[Mark] = []
     for number in range(GROUPS // 3):
         for client in (1, 2, 3):
             mark = (client, number)
@@ -60,12 +74,12 @@ def good() -> Story:
                 story.call(client, "push", "unknown", marks=(mark,), text="TimeoutError")
                 story.call(client, "push", "refused", marks=(mark,), status=503, retry_after=True)
             story.call(client, "push", marks=(mark,), status=200, is_keyed=client < 3)
-            stored.append(mark)
+            accepted.append(mark)
     story.call(3, "push", "unknown", marks=((3, 99),), is_keyed=False)
     story.call(3, "push", "refused", marks=((3, 98),), is_keyed=False, status=503, retry_after=True)
-    story.call(5, "follow", marks=tuple(stored[:10]))
-    story.call(5, "follow", marks=tuple(stored[10:]))
-    served = stored[: GROUPS - GROUPS_OF_A_BATCH]
+    story.call(5, "follow", marks=tuple(accepted[:10]))
+    story.call(5, "follow", marks=tuple(accepted[10:]))
+    served = accepted[: GROUPS - GROUPS_OF_A_BATCH]
     for ordinal in range(1, len(served) // GROUPS_OF_A_BATCH + 1):
         marks = tuple(served[(ordinal - 1) * GROUPS_OF_A_BATCH : ordinal * GROUPS_OF_A_BATCH])
         lease: dict[str, Any] = {
@@ -105,8 +119,7 @@ def test_a_history_without_a_fault_breaks_no_rule() -> None:
 
 
 def lose(story: Story) -> None:
-    at = story.index("follow", 1)
-    story.events[at] = msgspec.structs.replace(story.events[at], marks=story.events[at].marks[1:])
+    story.change("follow", 1, marks=story.marks("follow", 1)[1:])
 
 
 def invent(story: Story) -> None:
@@ -126,32 +139,28 @@ def store_unkeyed_twice(story: Story) -> None:
 
 
 def swap_stored(story: Story) -> None:
-    at = story.index("follow", 0)
-    marks = story.events[at].marks
-    story.events[at] = msgspec.structs.replace(
-        story.events[at], marks=(marks[3], *marks[1:3], marks[0], *marks[4:])
-    )
+    marks = story.marks("follow", 0)
+    story.change("follow", 0, marks=(marks[3], *marks[1:3], marks[0], *marks[4:]))
 
 
 def swap_batches(story: Story) -> None:
-    first, last = story.index("lease", 0), story.index("lease", -1)
-    marks = story.events[first].marks, story.events[last].marks
-    story.events[first] = msgspec.structs.replace(story.events[first], marks=marks[1])
-    story.events[last] = msgspec.structs.replace(story.events[last], marks=marks[0])
+    first, last = story.marks("lease", 0), story.marks("lease", -1)
+    story.change("lease", 0, marks=last)
+    story.change("lease", -1, marks=first)
 
 
 def serve_twice(story: Story) -> None:
-    marks = story.events[story.index("lease", 0)].marks
+    marks = story.marks("lease", 0)
     story.call(4, "lease", batch="b6", ordinal=6, fence=1, marks=marks, digest="d6")
 
 
 def repeat_in_a_batch(story: Story) -> None:
-    marks = story.events[story.index("lease", 0)].marks
+    marks = story.marks("lease", 0)
     story.change("lease", 0, marks=(marks[0], *marks[:3]))
 
 
 def serve_after_ack(story: Story) -> None:
-    marks = story.events[story.index("lease", 0)].marks
+    marks = story.marks("lease", 0)
     story.call(4, "lease", batch="b1", ordinal=1, fence=2, marks=marks, digest="d1")
 
 
@@ -271,3 +280,88 @@ def test_a_fault_in_a_history_is_found(
     found = check(story.events, {RUN: story.ledger})
 
     assert rule in {violation.rule for violation in found}, (name, found)
+
+
+def drained(status: str = "completed", served: int = 4, **counts: Any) -> list[str]:
+    """Return the rules broken by a run of five groups that was drained."""
+    story = Story()
+    marks = tuple((1, number) for number in range(5))
+    story.call(1, "push", marks=marks, status=200)
+    story.call(1, "lease", batch="b1", ordinal=1, fence=1, marks=marks[:served], digest="d1")
+    story.call(1, "ack", batch="b1", ordinal=1, fence=1)
+    story.call(1, "drained", "ok" if status == "completed" else "unknown", text=status)
+    groups = {"accepted": 5, "served": served, "dropped": {"run_ended": 1}, "balanced": True}
+    groups |= {"queued": 0, "waiting": 0, "leased": 0, "quarantined": 0, **counts}
+    ledger = {"groups": groups, "problem": ""}
+    return [each.rule for each in check(story.events, {RUN: ledger})]
+
+
+def test_a_drained_run_serves_or_drops_every_group() -> None:
+    rule = ["a_drained_run_is_completed_and_empty"]
+
+    assert drained() == []
+    assert drained("draining") == rule
+    assert drained(queued=1) == rule
+    assert drained(served=3) == rule
+    assert drained(accepted=6, dropped={"run_ended": 2}) == rule
+
+
+def test_fragments_of_a_fleet_need_no_push() -> None:
+    story = Story()
+    story.call(1, "follow", marks=((77, 0), (77, 1)))
+    story.call(2, "lease", batch="b1", ordinal=1, fence=1, marks=((77, 0),), digest="d1")
+    counts = {"accepted": 2, "queued": 1, "waiting": 0, "leased": 1, "served": 0}
+    fragments = {**counts, "quarantined": 0, "dropped": {}, "balanced": True}
+    ledger = {"groups": {}, "fragments": fragments, "problem": ""}
+
+    assert check(story.events, {RUN: ledger}) == []
+
+    story.call(1, "follow", marks=((77, 1),))
+    found = {violation.rule for violation in check(story.events, {RUN: ledger})}
+    assert found == {"no_group_is_stored_twice", "the_ledger_counts_every_group"}
+
+
+def test_a_received_fragment_is_compared_with_its_slot_and_number() -> None:
+    content = fragment_of(3, 7)
+
+    assert mark_of_fragment(content) == ((3, 7), True)
+    assert mark_of_fragment(content[:-1] + b"?") == ((3, 7), False)
+    assert mark_of_fragment(b"?") == (None, False)
+
+
+def test_a_replayed_group_may_be_in_as_many_batches_as_its_run_allows() -> None:
+    story = good()
+    serve_twice(story)
+    story.call(5, "ack", batch="b6", ordinal=6, fence=1)
+
+    def rules(reuse: int) -> set[str]:
+        return {each.rule for each in check(story.events, {RUN: story.ledger}, {RUN: reuse})}
+
+    assert rules(1) == {"no_group_is_in_two_batches", "groups_keep_their_order"}
+    assert rules(2) == set()
+
+
+def test_a_history_keeps_the_order_of_groups_in_few_spans(tmp_path: Path) -> None:
+    marks = ((1, 7), (1, 8), (2, 3), (1, 9), (1, 8), (-1, -1))
+    history = History(tmp_path, 1)
+
+    call = history.begin("push", run=RUN, marks=marks)
+    history.end("push", call, "ok", run=RUN, marks=marks)
+
+    begun, ended = HistoryReader(tmp_path).read()
+    assert (begun.outcome, ended.outcome) == ("begin", "ok")
+    assert tuple(ended.marks) == marks
+    assert (len(ended.spans), ended.groups) == (5, len(marks))
+
+
+def test_a_result_counts_lost_and_doubled_groups() -> None:
+    story = good()
+    ledgers = {RUN: story.ledger | {"fragments": {"accepted": 0}}}
+    whole = result_of(story.events, ledgers, [], seed=1, seconds=1)
+    marks = story.marks("follow", 0)
+    story.call(9, "follow", marks=marks[:1])
+    story.change("follow", 0, marks=marks[:-1])
+    broken = result_of(story.events, ledgers, [], seed=1, seconds=1)
+
+    assert (whole.accepted, whole.lost, whole.doubled) == (GROUPS, 0, 0)
+    assert (broken.lost, broken.doubled) == (1, 1)
