@@ -1,9 +1,11 @@
 """Campaign: start the workload, inject faults in a seeded order, and check the history."""
 
+import logging
 import multiprocessing
 import os
 import platform
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,13 +19,18 @@ from urllib.parse import urlsplit
 from rolldeck.chaos.checker import Violation, check, items_of
 from rolldeck.chaos.content import SEQUENCES
 from rolldeck.chaos.history import Event, History, HistoryReader
+from rolldeck.chaos.operator import operate
 from rolldeck.chaos.proxy import NetworkFault, Proxy
 from rolldeck.chaos.workload import (
     LEASE_SECONDS,
     PUSHERS,
     ClientPlan,
+    Pusher,
     Role,
-    run_client,
+    follow,
+    replay,
+    train,
+    train_like_atropos,
     weights_of,
 )
 from rolldeck.client import ENDED, Client
@@ -59,6 +66,15 @@ CALM_SECONDS: Final = 2.0
 PAIRED_SHARE: Final = 0.25
 DRAIN_SECONDS: Final = 300.0
 READY_SECONDS: Final = 60.0
+
+
+CLIENTS: Final[Mapping[Role, Callable[[ClientPlan, History], None]]] = {
+    "replay": replay,
+    "operator": operate,
+    "atropos": train_like_atropos,
+    "follower": follow,
+}
+"""Clients that do not push, by role; other roles train with the client library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +429,17 @@ class Campaign:
         path = f"/api/v1/runs/{name}/ledger"
         ledger: dict[str, Any] = self._client.connection.json(Call(method="GET", path=path))
         return ledger
+
+
+def run_client(plan: ClientPlan) -> None:
+    """Run a client until the file `stop` (pushers) or `end` (others) exists in the folder."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign ends its clients
+    logging.getLogger("rolldeck").setLevel(logging.CRITICAL)
+    history = History(Path(plan.folder), plan.client)
+    if plan.role in PUSHERS:
+        Pusher(plan, history).run()
+    else:
+        CLIENTS.get(plan.role, train)(plan, history)
 
 
 def result_of(

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -106,8 +106,8 @@ class History:
         """Record the end of a call."""
         self._write(op, call, outcome, fields)
 
-    def _write(self, op: str, call: int, outcome: Outcome, fields: dict[str, object]) -> None:
-        marks: Iterable[Mark] = fields.pop("marks", ())  # type: ignore[assignment]
+    def _write(self, op: str, call: int, outcome: Outcome, fields: dict[str, Any]) -> None:
+        marks: Iterable[Mark] = fields.pop("marks", ())
         event = Event(
             at=time.monotonic(),
             client=self._client,
@@ -115,7 +115,7 @@ class History:
             call=call,
             outcome=outcome,
             spans=spans_of(marks),
-            **fields,  # type: ignore[arg-type] # the fields of Event
+            **fields,
         )
         os.write(self._file, msgspec.json.encode(event) + b"\n")
 

@@ -3,15 +3,11 @@
 Each call is one attempt with a short timeout, recorded before it is sent and after its answer.
 """
 
-import logging
 import os
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
-from itertools import count
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -24,11 +20,10 @@ from rolldeck import wire
 from rolldeck.batches import Batch
 from rolldeck.chaos.content import digest_of, fragment_of, group_of, mark_of, mark_of_fragment
 from rolldeck.chaos.history import History, Mark, Outcome
-from rolldeck.client import ENDED, Client
 from rolldeck.errors import LeaseLostError, RolldeckError
 from rolldeck.followers import Followed, Follower
 from rolldeck.group_encoding import pack_group
-from rolldeck.http import Backoff, Call, Connection
+from rolldeck.http import Backoff, Connection
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 
@@ -60,12 +55,6 @@ PUBLISH_SELDOM: Final = 50
 """Fragments claim version 0, which must not become stale."""
 LEASE_SECONDS: Final = 6.0
 IDLE_SECONDS: Final = 0.2
-PAUSED_SECONDS: Final = 2.0
-OPERATOR_SECONDS: Final = 8.0
-DRAINED_GROUPS: Final = 5
-"""Groups of a run that the operator drains: two batches and a rest."""
-DRAINED_SEQUENCES: Final = 4
-UNTIL_DRAINED_SECONDS: Final = 120.0
 
 
 class ClientPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,25 +92,6 @@ class ClientPlan(msgspec.Struct, frozen=True, kw_only=True):
     def is_keyed(self) -> bool:
         """Whether a repeated push is stored once; a server of Atropos reads no keys."""
         return self.role != "keyless" and bool(self.atropos)
-
-
-def run_client(plan: ClientPlan) -> None:
-    """Run a client until the file `stop` (pushers) or `end` (others) exists in the folder."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign ends its clients
-    logging.getLogger("rolldeck").setLevel(logging.CRITICAL)
-    history = History(Path(plan.folder), plan.client)
-    if plan.role in PUSHERS:
-        Pusher(plan, history).run()
-    elif plan.role == "replay":
-        replay(plan, history)
-    elif plan.role == "operator":
-        operate(plan, history)
-    elif plan.role == "atropos":
-        train_like_atropos(plan, history)
-    elif plan.role == "follower":
-        follow(plan, history)
-    else:
-        train(plan, history)
 
 
 def is_over(plan: ClientPlan) -> bool:
@@ -302,7 +272,7 @@ def train(plan: ClientPlan, history: History) -> None:
                 version = max(version, registration.policy_step)
                 if registration.config:  # a run with a fleet
                     publish_every = PUBLISH_SELDOM
-            shards = [_lease(plan, history, trainer) for trainer in ranks]
+            shards = [lease(plan, history, trainer) for trainer in ranks]
             if shards[0] is None:
                 continue
             if len({shard.head.id for shard in shards if shard is not None}) > 1 or None in shards:
@@ -312,7 +282,7 @@ def train(plan: ClientPlan, history: History) -> None:
                 continue
             for trainer, shard in list(zip(ranks, shards, strict=True))[::-1]:
                 if shard is not None:
-                    _acknowledge(plan, history, trainer, shard)
+                    acknowledge(plan, history, trainer, shard)
             acknowledged += 1
             if acknowledged % publish_every == 0:
                 version = _publish(plan, history, ranks[0], version + 1)
@@ -320,23 +290,25 @@ def train(plan: ClientPlan, history: History) -> None:
             time.sleep(RETRY_SECONDS)
 
 
-def _lease(plan: ClientPlan, history: History, trainer: Trainer) -> Batch | None:
+def lease(plan: ClientPlan, history: History, trainer: Trainer) -> Batch | None:
+    """Lease the next batch, or the shard of a rank; None if there is none."""
     shard = (trainer.rank, trainer.world_size)
     with recorded(history, "lease", run=plan.run, shard=shard) as end:
         batch, _ = trainer.poll_batch(1.0)
         if batch is None:
             end()
             return None
-        end(**_lease_of(batch))
+        end(**lease_of(batch))
     return batch
 
 
-def _lease_of(batch: Batch) -> dict[str, object]:
+def lease_of(batch: Batch) -> dict[str, object]:
+    """Return the fields of an event that describe a leased batch."""
     head = batch.head
     return {"batch": head.id, "ordinal": head.ordinal, "fence": head.fence, **items_of(batch)}
 
 
-def _acknowledge(plan: ClientPlan, history: History, trainer: Trainer, batch: Batch) -> None:
+def acknowledge(plan: ClientPlan, history: History, trainer: Trainer, batch: Batch) -> None:
     """Acknowledge a batch; an unknown outcome is repeated with the same fence."""
     head = batch.head
     fields: dict[str, Any] = {"run": plan.run, "batch": head.id, "fence": head.fence}
@@ -363,8 +335,8 @@ def _acknowledge(plan: ClientPlan, history: History, trainer: Trainer, batch: Ba
 def _forget(plan: ClientPlan, history: History, trainer: Trainer, batch: Batch) -> None:
     """Wait until a lease expires, lease again, and acknowledge under the old fence."""
     time.sleep(LEASE_SECONDS + 1)
-    if _lease(plan, history, trainer) is not None:
-        _acknowledge(plan, history, trainer, batch)
+    if lease(plan, history, trainer) is not None:
+        acknowledge(plan, history, trainer, batch)
 
 
 def _publish(plan: ClientPlan, history: History, trainer: Trainer, version: int) -> int:
@@ -414,7 +386,7 @@ def replay(plan: ClientPlan, history: History) -> None:
                 if trained is not None:
                     end_ack()
                 trained = None
-                end_lease(**({} if batch is None else _lease_of(batch)))
+                end_lease(**({} if batch is None else lease_of(batch)))
             if batch is not None:
                 buffer.update_priorities(batch, [1.0 + at for at in range(len(batch))])
                 trained = batch
@@ -422,68 +394,6 @@ def replay(plan: ClientPlan, history: History) -> None:
             trained = None
         except RolldeckError:
             time.sleep(RETRY_SECONDS)
-
-
-def operate(plan: ClientPlan, history: History) -> None:
-    """Pause and resume runs, and drain small ones, at a low rate."""
-    chance = random.Random(plan.seed)  # noqa: S311 a seeded workload
-    client = Client(connection=connection_of(plan))
-    for number in count():
-        time.sleep(chance.uniform(0.5, 1.5) * OPERATOR_SECONDS)
-        if is_over(plan):
-            return
-        name = chance.choice(plan.others)
-        for verb in ("pause", "resume"):
-            _insist(history, verb, name, partial(_act, client, name, verb))
-            time.sleep(PAUSED_SECONDS)
-        drain(plan, history, client, f"{plan.run}-{number}")
-
-
-def _act(client: Client, name: str, verb: str) -> None:
-    getattr(client.runs.get(name), verb)("chaos")
-
-
-def _insist(history: History, op: str, run: str, act: Callable[[], object]) -> None:
-    """Repeat a call of an operator until the platform has answered it."""
-    while True:
-        try:
-            with recorded(history, op, run=run) as end:
-                act()
-                end()
-                return
-        except RolldeckError as error:
-            if (400 <= error.status < 500 and error.status != 429) or parent_is_gone():
-                return  # an attempt without an answer was the one
-            time.sleep(RETRY_SECONDS)
-
-
-def drain(plan: ClientPlan, history: History, client: Client, name: str) -> None:
-    """Create a run, push some groups, drain it, and train until it is completed."""
-    connection, path = client.connection, f"/api/v1/runs/{name}"
-    body = {"batch_size": DRAINED_SEQUENCES, "lease_seconds": LEASE_SECONDS}
-    call = Call(method="PATCH", path=path, json=body)
-    _insist(history, "create", name, lambda: client.runs.create(name, kind="outside"))
-    _insist(history, "create", name, lambda: connection.json(call))
-    own = msgspec.structs.replace(plan, run=name, role="json", atropos=f"/atropos/{name}")
-    pusher = Pusher(own, history)
-    for _ in range(DRAINED_GROUPS):
-        pusher.push(1)
-    _insist(history, "drain", name, partial(_act, client, name, "drain"))
-    drained = history.begin("drained", run=name)
-    deadline = time.monotonic() + UNTIL_DRAINED_SECONDS
-    trainer = Trainer(run=name, name="chaos", connection=connection)
-    status = ""
-    while status not in ENDED and time.monotonic() < deadline:
-        with suppress(RolldeckError):
-            status = client.runs.get(name).status
-            if trainer.registration is None:
-                trainer.register(resume=True)
-            batch = _lease(own, history, trainer)
-            if batch is not None:
-                _acknowledge(own, history, trainer, batch)
-        time.sleep(IDLE_SECONDS)
-    is_completed = status == "completed"
-    history.end("drained", drained, "ok" if is_completed else "unknown", run=name, text=status)
 
 
 def train_like_atropos(plan: ClientPlan, history: History) -> None:
