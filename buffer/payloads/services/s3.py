@@ -4,11 +4,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from storages.backends.s3 import S3Storage
 
 _MISSING: Final = frozenset({"NoSuchKey", "404"})
 _BEHIND_THE_END: Final = frozenset({"InvalidRange", "416"})
+ATTEMPTS: Final = 3
+CONNECT_SECONDS: Final = 3.0
+SILENT_SECONDS: Final = 5.0
+"""Time without a byte of the answer. botocore's own 60 s, five times, hold a push for minutes."""
 
 
 class S3Payloads(S3Storage):  # type: ignore[misc] # no types
@@ -16,6 +21,16 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
 
     # Requests take milliseconds and no CPU: read the objects of a batch concurrently.
     reads_at_once = 16
+
+    def __init__(self, *, silent_seconds: float = SILENT_SECONDS, **settings: Any) -> None:
+        """Bound the time of each request; `settings` are those of django-storages."""
+        config = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=silent_seconds,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            max_pool_connections=2 * self.reads_at_once,
+        )
+        super().__init__(client_config=config, **settings)
 
     @cached_property
     def _client(self) -> Any:

@@ -1,6 +1,10 @@
 """Large payloads live in a bucket by setting; a moto server on loopback speaks S3's protocol."""
 
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +32,7 @@ from buffer.payloads.services.partitions import (
     seal,
 )
 from buffer.payloads.services.retention import apply_retention
+from buffer.payloads.services.s3 import S3Payloads
 from config.own_folders import ForeignFolder, bind_folders, claim_folders
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.deployment.models import Deployment
@@ -70,6 +75,43 @@ def bucket(
 @pytest.fixture
 def run(bucket: Any) -> Run:
     return make_outside_run()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"]
+)
+def test_a_storage_that_stops_answering_is_given_up(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    connections: list[socket.socket] = []
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection = listener.accept()[0]
+                connections.append(connection)
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        storage = S3Payloads(
+            silent_seconds=0.2,
+            bucket_name="rolldeck-tests",
+            endpoint_url=f"http://127.0.0.1:{listener.getsockname()[1]}",
+            region_name="us-east-1",
+        )
+        began = time.monotonic()
+        with pytest.raises(OSError, match="endpoint URL"):
+            storage.read_ranges("1/1", [(0, 9)])
+        if not answer.endswith(b"ab"):  # a whole head is an answer to a write
+            with pytest.raises(OSError, match="endpoint URL"):
+                storage.write_parts("1/1", [b"x"])
+    for connection in connections:
+        connection.close()
+
+    assert time.monotonic() - began < 30
 
 
 def push(run: Run, *tokens: int) -> list[bytes]:
