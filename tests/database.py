@@ -41,7 +41,7 @@ def empty_quickly() -> None:
     writes permissions and content types again: 110 ms, and more on a slow disk. The tables hold
     few rows.
     """
-    TransactionTestCase._fixture_teardown = _ended  # type: ignore[method-assign]
+    TransactionTestCase._fixture_teardown = _ended  # type: ignore[attr-defined]
 
 
 def _ended(_: Any) -> None:

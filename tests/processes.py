@@ -10,16 +10,26 @@ from typing import Any
 from rollouts.fleet.process import die_with_parent
 
 
+class _Process(subprocess.Popen[Any]):
+    """A process that is killed when its `with` block ends with an exception."""
+
+    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *error)
+
+
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """Start a process that gets SIGTERM when this process ends in any way.
 
-    It runs in a separate session, so that Ctrl-C in a terminal reaches only pytest.
+    It runs in a separate session, so that Ctrl-C in a terminal reaches only pytest. Used with
+    `with`, it is killed at an exception.
 
     Args:
         command: Program and arguments.
         options: Further arguments of `subprocess.Popen`.
     """
-    return subprocess.Popen(_bound_to_us(command), start_new_session=True, **options)
+    return _Process(_bound_to_us(command), start_new_session=True, **options)
 
 
 def run(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rest_framework.test import APIClient
 
+from buffer.archive.rules import Window
 from buffer.archive.services import archive_jobs
 from rolldeck import safetensors
 from rolldeck.group_encoding import pack_group
@@ -118,9 +119,7 @@ def request_archive(server: Server) -> Any:
 
 def request_restoration(server: Server) -> Any:
     run = Run.objects.get(name="words")
-    job = archive_jobs.request_archive(
-        run=run, window=archive_jobs.Window(), asked_by="user:olga", now=NOON
-    )
+    job = archive_jobs.request_archive(run=run, window=Window(), asked_by="user:olga", now=NOON)
     server.patch.setattr(archive_jobs, "archive_file", lambda _: None)
     server.patch.setattr(archive_jobs, "MAX_OPEN", 1)
     return server.post("runs/words/restorations", {"archive": job.pk})

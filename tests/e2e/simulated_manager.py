@@ -93,9 +93,7 @@ class SimulatedManager:
             orders = self.control.recordings if self.control else []
             return [order.id for order in orders] if len(orders) >= recordings else []
 
-        return wait_until(
-            recorded_slots, seconds=30, what="recordings are ordered", interval_seconds=0.02
-        )
+        return wait_until(recorded_slots, seconds=30, what="recordings are ordered")
 
     def evaluate(self, *, successes: int) -> list[str]:
         """Finish every due evaluation as a worker does; return the lessons."""

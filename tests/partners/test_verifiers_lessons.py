@@ -225,7 +225,7 @@ def test_the_tokenizer_must_be_the_checkpoints(bench: MakeBench) -> None:
 def test_a_stop_ends_the_batch_and_the_host(bench: MakeBench) -> None:
     at = bench(lambda _: "no", env={"taskset": {"id": "failing-tasks", "how": "hang"}})
     at.worker.load_environment("set")
-    host = at.worker._environments["set"]._host._process
+    host = at.worker._environments["set"]._host._process  # type: ignore[attr-defined]
 
     threading.Timer(1.0, at.worker.shutdown).start()
     with pytest.raises((SamplingStopped, LessonFailed)):

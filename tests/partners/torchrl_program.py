@@ -34,7 +34,7 @@ def advantages(settings: dict[str, Any]) -> None:
     """Compare the advantages of torchrl with those of the client, and print the transitions."""
     batch = Batch.decode(Path(settings["batch"]).read_bytes())
     arrays, data = batch.stack(), fragments_tensordict(batch)
-    weights = np.random.default_rng(0).normal(size=arrays["obs"].shape[-1]).astype(np.float32)
+    weights = np.asarray(np.random.default_rng(0).normal(size=arrays["obs"].shape[-1]), np.float32)
     values = {name: arrays[name] @ weights for name in ("obs", "next_obs", "final_obs")}
     ours = gae(
         transitions(

@@ -90,7 +90,7 @@ def produce(run: str, path: str) -> None:
     transfer_queue.kv_put("prompt", "prompts", tag={"state": "finished"})
     # A sample without a key, by the other interface.
     transfer_queue.get_client().put(fields_of(100), partition_id="keyless")
-    producer = Producer.remote()
+    producer = Producer.remote()  # type: ignore[attr-defined]
     pid = ray.get(producer.pid.remote())
     work = producer.produce.remote(path)
     children = psutil.Process().children(recursive=True)

@@ -65,6 +65,10 @@ class StandIn:
         self.label = "default"
         self.adapters = LoadedAdapters(model, tokenizer, max_rank=MAX_LORA_RANK)
 
+    def app(self) -> Starlette:
+        """Return the server's application."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """End the engines."""
         self.thread.close()

@@ -120,7 +120,7 @@ def _patterns(resolver: Any, prefix: str) -> Iterator[tuple[str, URLPattern]]:
 def _examples(pattern: Any) -> Iterator[str]:
     """Yield one path that matches."""
     if isinstance(pattern, RegexPattern):
-        text, names = normalize(str(pattern._regex))[0]
+        text, names = normalize(str(pattern._regex))[0]  # type: ignore[attr-defined]
         yield text % {name: BY_NAME[name] for name in names}
         return
     assert isinstance(pattern, RoutePattern)

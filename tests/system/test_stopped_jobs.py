@@ -23,7 +23,7 @@ def alerts(server: Server, kind: str, state: str) -> list[dict[str, Any]]:
 
 def test_a_frozen_worker_is_reported_without_jobs_and_replaced(tmp_path: Path) -> None:
     def within(seconds: float, what: str, condition: Callable[[], Any]) -> Any:
-        return wait_until(condition, seconds=seconds, what=what, interval_seconds=0.5)
+        return wait_until(condition, seconds=seconds, what=what)
 
     with running_server(tmp_path, RAY_ADDRESS=NO_RAY) as server:
         within(60, "jobs run", lambda: server.get("/api/v1/cluster")["jobs"]["state"] == "up")

@@ -11,7 +11,7 @@ from tests.integration.rollouts.metrics.measured_series import last
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LARGE = 1e308
-CASES = {
+CASES: dict[str, list[tuple[float, ...]]] = {
     "equal and large": [(LARGE, LARGE), (LARGE, LARGE)],
     "opposite in a group": [(LARGE, -LARGE), (-LARGE, LARGE)],
     "opposite groups": [(LARGE, LARGE), (-LARGE, -LARGE)],

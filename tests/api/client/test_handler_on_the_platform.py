@@ -9,8 +9,9 @@ import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from rolldeck import Client
-from rolldeck.handler import EnvironmentOffer, HandlerEvent, HandlerState, Pace, RolloutHandler
+from rolldeck.handler import EnvironmentOffer, HandlerEvent, Pace, RolloutHandler
 from rolldeck.http import Call, Connection
+from rolldeck.pacing import HandlerState
 from runs.lifecycle.models import Environment, Run, RunKind
 from tests.factories import make_run, make_token
 from tests.waiting import eventually

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from config import connections, http_protocol
+from config import http_protocol
 from config.connections import Connections, most_connections, raise_open_files
 from tests.integration.config.test_http_protocol import answer_to, served
 
@@ -29,8 +29,8 @@ def test_the_soft_limit_is_raised_to_the_hard_one(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int
 ) -> None:
     limits = [(soft, hard)]
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: limits[-1])
-    monkeypatch.setattr(connections.resource, "setrlimit", lambda _, both: limits.append(both))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: limits.append(both))
     wanted = 65_536 if hard in {resource.RLIM_INFINITY, 100_000} else hard
     assert raise_open_files() == wanted
     assert limits[-1] == (wanted, hard)

@@ -12,10 +12,10 @@ from rolldeck.errors import InvalidAnswerError
 from rolldeck.handler import (
     EnvironmentOffer,
     HandlerEvent,
-    HandlerState,
     Pace,
     RolloutHandler,
 )
+from rolldeck.pacing import HandlerState
 from tests.unit.client.failing_server import Planned, Seen, Server, serving
 
 OFFER = EnvironmentOffer(desired_name="sums", max_token_length=64, group_size=2)

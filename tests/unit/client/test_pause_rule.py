@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolldeck.handler import HandlerState, PauseRule
+from rolldeck.pacing import HandlerState, PauseRule
 
 RUNNING, PAUSED = HandlerState.RUNNING, HandlerState.PAUSED
 RULE = PauseRule(batch_size=16, off_policy_tolerance=3, resume_fraction=0.75)

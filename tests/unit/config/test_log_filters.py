@@ -8,7 +8,6 @@ import pytest
 from django.db import OperationalError
 from django.test import RequestFactory
 
-from config import log_filters
 from config.log_filters import LONGEST_TEXT, MOST_SOURCES, LimitedLines
 
 
@@ -45,7 +44,7 @@ class Log:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     log = Log()
-    monkeypatch.setattr(log_filters.time, "monotonic", log.monotonic)
+    monkeypatch.setattr("config.log_filters.time.monotonic", log.monotonic)
     return log
 
 

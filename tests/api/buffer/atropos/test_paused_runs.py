@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
-from rolldeck.handler import EnvironmentOffer, HandlerState, Pace, RolloutHandler
-from rolldeck.pacing import PauseRule
+from rolldeck.handler import EnvironmentOffer, Pace, RolloutHandler
+from rolldeck.pacing import HandlerState, PauseRule
 from runs.lifecycle.models import Environment, Run
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.factories import make_token

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.http import HttpResponse
 from django.test import RequestFactory
 from rest_framework.test import APIClient
 
@@ -358,5 +359,6 @@ def test_an_unknown_path_is_a_problem_below_api_and_a_page_elsewhere(
 def test_an_unexpected_error_is_a_problem_below_api() -> None:
     answer = server_error(RequestFactory().get("/api/v1/runs"))
 
+    assert isinstance(answer, HttpResponse)
     assert (answer.status_code, json.loads(answer.content)["code"]) == (500, "internal")
     assert server_error(RequestFactory().get("/admin/"))["Content-Type"].startswith("text/html")

@@ -7,6 +7,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connections
+from django.http import StreamingHttpResponse
 from django.test import AsyncClient
 from rest_framework.test import APIClient
 from safetensors.numpy import save
@@ -150,6 +151,7 @@ async def test_the_asynchronous_server_streams_the_file_in_chunks() -> None:
 
     response = await AsyncClient().get("/api/v1/runs/alpha/weights/1/0", headers=headers)
 
+    assert isinstance(response, StreamingHttpResponse)
     assert response.is_async
     assert b"".join([chunk async for chunk in response.streaming_content]) == FILE
     await sync_to_async(connections.close_all)()

@@ -12,7 +12,8 @@ from buffer.items.models import Batch, FragmentChunk, Tally
 from rollouts.control.models import Fleet, FleetWorker, WeightsDelivery
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, facts_of, pipeline_of
-from rollouts.diagnosis.schemas import Pipeline, PipelineStage
+from rollouts.diagnosis.rules.flow import PipelineStage
+from rollouts.diagnosis.schemas import Pipeline
 from rollouts.diagnosis.services import record_diagnoses
 from runs.lifecycle.models import PolicyVersion, Run, Trainer
 from tests.factories import make_settled_run

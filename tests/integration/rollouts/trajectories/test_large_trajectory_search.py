@@ -82,10 +82,9 @@ def test_searches_over_many_rows_are_fast() -> None:
         Run(name=f"run-{n}", kind="outside", status_changed_at=NOON, created_at=NOON)
         for n in range(RUNS)
     ]
-    runs = [run.pk for run in Run.objects.bulk_create(rows)]
-    covered = SampledRuns(
-        runs={run: SampledRun(id=run, address=str(run), project=None) for run in runs}
-    )
+    created = Run.objects.bulk_create(rows)
+    runs = [run.pk for run in created]
+    covered = SampledRuns(runs={run.pk: SampledRun.of(run) for run in created})
     params = {"runs": runs, "count": RUNS, "groups": GROUPS}
     with connection.cursor() as cursor:
         for statement in (_GROUPS, _DIGESTS, _REPORTS):

@@ -108,7 +108,7 @@ def test_a_request_that_ends_while_expired_connections_close_leaves_none_open(
     port = int(server._settings.url.rpartition(":")[2])
     server._portal.call(at_once, 5)
     assert connections_to(port) > 1
-    for connection in server._http._transport._pool.connections:
+    for connection in server._http._transport._pool.connections:  # type: ignore[attr-defined]
         connection._connection._expire_at = 0.0
     request = server._portal.start_task_soon(server._http.post, "/")
     server._portal.call(later)

@@ -17,7 +17,7 @@ def test_an_actor_that_ended_is_missing(error: Exception, monkeypatch: pytest.Mo
     def get_actor(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(actors.ray, "get_actor", get_actor)
+    monkeypatch.setattr("ray.get_actor", get_actor)
 
     assert actors.find(namespace="rolldeck", name="pole") is None
 
@@ -26,7 +26,7 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def get_actor(*_: object, **__: object) -> None:
         raise ConnectionError("the cluster is gone")
 
-    monkeypatch.setattr(actors.ray, "get_actor", get_actor)
+    monkeypatch.setattr("ray.get_actor", get_actor)
 
     with pytest.raises(ConnectionError):
         actors.find(namespace="rolldeck", name="pole")

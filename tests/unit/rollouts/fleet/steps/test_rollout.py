@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.processes import descendants
 from rolldeck import safetensors
 from rolldeck.batches import FragmentView
 from rolldeck.cli import main
@@ -263,7 +264,7 @@ def start(*arguments: str) -> "subprocess.Popen[str]":
 
 
 def env_processes(command: "subprocess.Popen[str]") -> list[int]:
-    lines = processes.descendants(command.pid)
+    lines = descendants(command.pid)
     return [pid for pid, line in lines.items() if "env_process" in line]
 
 

@@ -134,7 +134,7 @@ def test_a_process_that_starts_while_the_others_are_listed_is_ended(
         pids = [idle.pid, parent] if next(is_first, False) else [idle.pid, parent, child]
         return [psutil.Process(pid) for pid in pids if not is_gone(pid)]
 
-    monkeypatch.setattr(clean_node.psutil, "process_iter", listed)
+    monkeypatch.setattr(psutil, "process_iter", listed)
 
     ended = end_leftovers(mine)
 
