@@ -17,7 +17,7 @@ from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 from tests.database import delete_rows
 from tests.factories import make_run, make_token
 from tests.fake_cluster import FakeCluster
-from tests.fuzz.requests import CAPTURED
+from tests.fuzz.known_requests import CAPTURED
 from tests.integration.rollouts.report_factories import launched, report, window, worker
 from tests.web_process import WebProcess, web_process
 

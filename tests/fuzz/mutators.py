@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-from tests.fuzz.requests import RAW, Request
+from tests.fuzz.known_requests import RAW, Request
 from web import zstd
 
 Mutator = Callable[[Request, Random], Request]

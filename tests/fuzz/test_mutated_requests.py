@@ -21,9 +21,9 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadLocation, read_contents
 from rolldeck.groups import read
 from tests.fuzz.conftest import Platform
+from tests.fuzz.known_requests import NAMES, NOTHING_LEASED, PUSHES, Request, request_named
 from tests.fuzz.mutators import MUTATORS
 from tests.fuzz.observed_effects import Memory, rows
-from tests.fuzz.requests import NAMES, NOTHING_LEASED, PUSHES, Request, request_named
 
 # Makes pytest-django create the database; the platform lives through all tests of a module.
 pytestmark = [pytest.mark.django_db, pytest.mark.full("sends thousands of generated requests")]

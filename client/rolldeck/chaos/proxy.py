@@ -79,6 +79,11 @@ class Proxy(Closing):
         await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # `asyncio.start_server` of Python 3.11 prints a traceback for a cancelled connection.
+        with suppress(asyncio.CancelledError):
+            await self._relay(reader, writer)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._fault in {"refuse", "reset"}:
             writer.transport.abort()
             return

@@ -7,6 +7,7 @@ import urllib3
 
 from rolldeck.chaos.proxy import NetworkFault, Proxy
 from tests.unit.client.failing_server import Planned, in_turn, serving
+from tests.waiting import eventually
 
 BODY = b'{"done": true}'
 
@@ -49,3 +50,19 @@ def test_a_closed_proxy_accepts_no_connection() -> None:
 
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", proxy.port), timeout=1)
+
+
+def test_closing_a_proxy_ends_its_connections_without_a_message(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving(in_turn(Planned(body=BODY))) as server:
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        proxy = Proxy(host, int(port))
+        proxy.set_fault("silence")
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as waiting:
+            waiting.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            eventually(lambda: proxy._writers)
+            proxy.close()
+            assert waiting.recv(1) == b""
+
+    assert caplog.text == ""

@@ -80,7 +80,7 @@ def run(bucket: Any) -> Run:
 @pytest.mark.parametrize(
     "answer", [b"", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"]
 )
-def test_a_storage_that_stops_answering_is_given_up(
+def test_a_storage_that_stops_answering_ends_the_push(
     answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
