@@ -38,7 +38,7 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
     ): "it observes that the page does not shift, for which there is no event",
     (
         "e2e/test_budgets.py",
-        "idle_rates",
+        "idle_traffic",
     ): "it measures the bytes per second of idle tabs",
     (
         "e2e/test_page_budgets.py",
@@ -57,8 +57,12 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
         "test_a_hidden_tab_receives_few_bytes_of_a_busy_run",
     ): "its interval is the rate of the pushes under which it measures bytes per second",
     (
+        "e2e/test_viewer_budgets.py",
+        "test_a_live_run_page_costs_little",
+    ): "its interval is the rate of the pushes under which it measures the page",
+    (
         "e2e/test_paint_budgets.py",
-        "test_a_change_is_painted_within_half_a_second_on_200_pages",
+        "test_a_change_is_painted_within_300_ms_on_200_pages",
     ): "its interval is the rate of the changes whose delays it measures",
 }
 """Functions of test modules that may wait for a fixed time, with the reason."""

@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, ask, askRows, body, pagesOf, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
-import { usePart } from "@/live/live";
+import { usePart, usePartChangeFeed } from "@/live/live";
 
 type Schemas = components["schemas"];
 export type AlertRow = Schemas["AlertRow"];
@@ -19,14 +19,12 @@ export type AskedState = (typeof STATES)[number];
 export type AskedAlerts = { state?: AskedState; severity?: Severity; kind?: AlertKind; run?: string; text?: string };
 
 const REREAD_MS = 5_000;
-const RUN_REREAD_MS = 15_000;
 const PAGE_ROWS = 50;
 
 const load = (query: AskedAlerts & { limit: number; cursor?: string }) => api.GET("/api/v1/alerts", { params: { query } });
 
 export const alertsQuery = (asked: AskedAlerts) => ({
   ...pagesOf(["alerts", "list", asked], (cursor) => body(load({ ...asked, limit: PAGE_ROWS, cursor }))),
-  refetchInterval: REREAD_MS,
   placeholderData: <T>(before: T) => before,
 });
 
@@ -34,11 +32,10 @@ export const alertsQuery = (asked: AskedAlerts) => ({
 export const RUN_ALERTS_SHOWN = 3;
 
 /** The newest unresolved alerts of a run. */
-export const runAlertsQuery = (run: string) =>
-  askRows(["alerts", "run", run], () => load({ run, limit: RUN_ALERTS_SHOWN + 1 }), { refetchInterval: RUN_REREAD_MS });
+export const runAlertsQuery = (run: string) => askRows(["alerts", "run", run], () => load({ run, limit: RUN_ALERTS_SHOWN + 1 }));
 
 export const runOpenAlertsQuery = (run: string) =>
-  askRows(["alerts", "run", run, "open"], () => load({ run, state: "open", limit: PAGE_ROWS }), { refetchInterval: RUN_REREAD_MS });
+  askRows(["alerts", "run", run, "open"], () => load({ run, state: "open", limit: PAGE_ROWS }));
 
 const alertKindsQuery = askRows(["alert-kinds"], () => api.GET("/api/v1/alerts/kinds"), { staleTime: Number.POSITIVE_INFINITY });
 
@@ -48,12 +45,13 @@ export function useAlertKinds(): { value: AlertKind; label: string }[] {
 }
 
 export const alertQuery = (id: number) =>
-  ask(["alerts", "one", id], () => api.GET("/api/v1/alerts/{alert}", { params: { path: { alert: String(id) } } }), {
-    refetchInterval: REREAD_MS,
-  });
+  ask(["alerts", "one", id], () => api.GET("/api/v1/alerts/{alert}", { params: { path: { alert: String(id) } } }));
 
 /** Current counts of open alerts; undefined until loaded. */
 export const useAlertSummary = (): AlertSummary | undefined => usePart("alerts", "alerts");
+
+/** Refetch alerts when their live summary changes; return the fallback interval. */
+export const useAlertsRefresh = (): number => usePartChangeFeed("alerts", "alerts", REREAD_MS, ["alerts"]);
 
 export type AlertAction = { id: number; verb: "acknowledge" | "resolve"; reason: string; same_kind?: boolean };
 
@@ -88,7 +86,7 @@ export const isCompared = (comparator: Comparator): boolean => comparator !== "n
 
 const RULES = ["alert-rules"];
 const SNOOZES = ["alert-snoozes"];
-const REREAD_RULES_MS = 5_000;
+const REREAD_RULES_MS = 60_000;
 
 export const rulesQuery = ask(RULES, () => api.GET("/api/v1/alerts/rules"), { refetchInterval: REREAD_RULES_MS });
 

@@ -13,7 +13,7 @@ const load = (query: { archived?: true; limit: number; cursor?: string }) => api
 /** The pages of the list of projects. */
 export const projectsQuery = (isArchived: boolean) => ({
   ...pagesOf([...KEY, "list", isArchived], (cursor) => body(load({ archived: isArchived || undefined, limit: 50, cursor }))),
-  refetchInterval: 10_000,
+  refetchInterval: 60_000,
 });
 
 /** The first page of current projects, for menus and the palette. */

@@ -67,7 +67,4 @@ export type Diagnosis = components["schemas"]["PipelineDiagnosis"];
 export type StageName = PipelineStage["name"];
 
 export const pipelineQuery = (run: string) =>
-  ask(["pipeline", run], () => api.GET("/api/v1/runs/{run}/pipeline", at(run)), {
-    refetchInterval: 2_000,
-    placeholderData: keepPreviousData,
-  });
+  ask(["pipeline", run], () => api.GET("/api/v1/runs/{run}/pipeline", at(run)), { placeholderData: keepPreviousData });

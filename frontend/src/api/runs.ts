@@ -5,6 +5,7 @@ import { api, ask, askRows, at, body, pagesOf, results, useChange } from "@/api/
 import type { components } from "@/api/schema";
 import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
 import type { JsonSchema } from "@/forms/schema";
+import { usePartChangeFeed } from "@/live/live";
 
 type Schemas = components["schemas"];
 export type ListedRun = Schemas["RunRow"];
@@ -49,7 +50,13 @@ export function runsQuery(q: string, sort: Sort, named: NamedColumn[] = []) {
   const columns = named.join(",") || undefined;
   const load = (cursor: string | undefined) =>
     body(api.GET("/api/v1/runs", { params: { query: { q, sort, columns, limit: RUNS_PER_PAGE, cursor } } }));
-  return { ...pagesOf(["runs", q, sort, columns], load), refetchInterval: REREAD_MS, placeholderData: keepBefore };
+  return { ...pagesOf(["runs", q, sort, columns], load), placeholderData: keepBefore };
+}
+
+/** Refetch lists of runs when the live list changes; return the fallback interval. */
+export function useRunsRefresh(): number {
+  usePartChangeFeed("runs", "resting", REREAD_MS, ["runs"]);
+  return usePartChangeFeed("runs", "active", REREAD_MS, ["runs"]);
 }
 
 /** Runs whose name contains the text, last changed first; without text, the runs that changed last. */

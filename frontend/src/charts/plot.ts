@@ -6,7 +6,7 @@ import { SHAPES } from "@/charts/lineStyles";
 import { centralRange, pauses } from "@/charts/look";
 import { HEIGHT, type Line, MANY_LINES, type Mark, type Marked, type Plotted } from "@/charts/model";
 import { aloneIn, indexAt } from "@/charts/sheet";
-import { count, elapsed, number, timeZone } from "@/format";
+import { count, DAY, dateText, elapsed, MINUTE, number, SECOND, timeZone } from "@/format";
 
 /** The value of a CSS custom property. */
 export const paint = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -20,20 +20,14 @@ const DAY_SECONDS = 86_400;
 export const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200];
 export const DAY_STEPS = [1, 2, 5, 10, 30, 90, 365].map((days) => days * DAY_SECONDS);
 
-/** A date at midnight, else a time, the first one with its date; `timeZone` defaults to the browser's. */
+/** A date at midnight, else a time, the first one with its date; `timeZone` defaults to the user's. */
 export function momentTicks(ticks: number[], timeZone?: string): string[] {
   const step = (ticks[1] ?? 60) - (ticks[0] ?? 0);
   return ticks.map((tick, index) => {
     const at = new Date(tick * 1000);
-    const time = at.toLocaleTimeString("en-US", {
-      hour: "2-digit",
-      minute: "2-digit",
-      second: step < 60 ? "2-digit" : undefined,
-      hourCycle: "h23",
-      timeZone,
-    });
+    const time = dateText(at, step < 60 ? SECOND : MINUTE, timeZone);
     const beginsADay = step >= DAY_SECONDS || /^00:00(:00)?$/.test(time);
-    const date = at.toLocaleDateString("en-US", { day: "numeric", month: "short", timeZone });
+    const date = dateText(at, DAY, timeZone);
     if (beginsADay) return date;
     return index === 0 ? `${date} ${time}` : time;
   });
@@ -42,8 +36,8 @@ export function momentTicks(ticks: number[], timeZone?: string): string[] {
 /** Format a time on a chart of the given span; with the date if it covers several days. */
 export function momentName(seconds: number, span: number, timeZone?: string): string {
   const at = new Date(seconds * 1000);
-  const time = at.toLocaleTimeString("en-US", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone });
-  return span < DAY_SECONDS ? time : `${at.toLocaleDateString("en-US", { day: "numeric", month: "short", timeZone })}, ${time}`;
+  const time = dateText(at, SECOND, timeZone);
+  return span < DAY_SECONDS ? time : `${dateText(at, DAY, timeZone)}, ${time}`;
 }
 
 const INK: Record<Mark["role"], string> = { note: "--accent", event: "--ink-faint", version: "--busy" };

@@ -130,7 +130,7 @@ export function holdLive(isHeld: boolean): void {
 }
 
 /** Factor by which the fallback refetch slows down while a socket reports changes. */
-const LIVE_FACTOR = 10;
+const LIVE_FACTOR = 15;
 
 /**
  * Invalidate query keys when `news` changes: at once, then at a limited rate, with the changes of an interval combined at

@@ -10,6 +10,7 @@ import {
   snoozesQuery,
   useAlertKinds,
   useAlertSummary,
+  useAlertsRefresh,
   useEndSnooze,
 } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -171,7 +172,7 @@ function Nothing({ isFiltered }: { isFiltered: boolean }) {
 
 /** Alerts, newest first; unresolved ones of a kind in one row, until the kind is selected. */
 function AlertList({ asked, opened, look }: { asked: AskedAlerts; opened: number | undefined; look: Look }) {
-  const pages = useInfiniteQuery(alertsQuery(asked));
+  const pages = useInfiniteQuery({ ...alertsQuery(asked), refetchInterval: useAlertsRefresh() });
   return (
     <Paper component="section" aria-label="Alerts, newest first">
       <Filters asked={asked} look={look} />

@@ -13,7 +13,7 @@ export type ProbedEnvironment = Schemas["ProbedEnvironment"];
 export type EnvironmentKind = KnownEnvironment["kind"];
 
 export const ENVIRONMENT_KINDS = ["outside", "steps", "tokens"] as const;
-const REREAD_MS = 10_000;
+const REREAD_MS = 60_000;
 
 export const knownEnvironmentsQuery = (q: string, kind: EnvironmentKind | undefined, limit: number) => ({
   ...pagesOf(["known-environments", q, kind, limit], (cursor) =>

@@ -6,11 +6,12 @@ import { useMayOperate } from "@/api/session";
 import { Moment } from "@/components/inline";
 import { ErrorState } from "@/components/panels";
 import { visible } from "@/format";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunSeries } from "@/pages/run/RunContext";
 
 /** Notice on archived runs, which are read-only; operators can unarchive them here. */
 export function ArchivedBanner({ name, archivedAt }: { name: string; archivedAt: string }) {
-  const { run, events } = useRun();
+  const { run } = useRun();
+  const events = useRunSeries("events");
   const mayOperate = useMayOperate();
   const navigate = useNavigate();
   const event = events.findLast(({ kind }) => kind === "archived");

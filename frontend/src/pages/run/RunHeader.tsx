@@ -11,7 +11,7 @@ import { Age, AppLink, Hint, useNow } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
 import { ErrorState, PageTitle, useCopying, useOutage } from "@/components/panels";
 import { policyStep, utc, visible } from "@/format";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunPart } from "@/pages/run/RunContext";
 import type { RunDialogName } from "@/pages/run/RunDialogs";
 import runCss from "@/pages/run/run.module.css";
 import { drainText, isActive, pendingRequest, uptimeText } from "@/pages/run/verbs";
@@ -58,9 +58,33 @@ function Details({ run }: { run: RunDetail }) {
   );
 }
 
+function Dropped({ verb }: { verb: Verb }) {
+  const text = droppedText(verb, useRun().run, useRunPart("ledger"));
+  return text && <b data-dropped>{text}</b>;
+}
+
+/** What is requested and not yet so; the clock renders this element alone each second. */
+function Pending() {
+  const { run } = useRun();
+  const fleet = useRunPart("fleet");
+  const text = pendingRequest(run, fleet, useIsProven(run, fleet?.confirmed_at));
+  return (
+    text && (
+      <span className="held" data-pending role="status">
+        <span aria-hidden="true">◷</span> {text}
+      </span>
+    )
+  );
+}
+
+function Drain() {
+  const text = drainText(useRun().run, useRunPart("ledger"));
+  return text && <span data-drain>{text}</span>;
+}
+
 /** The verbs of the run and a menu: a reversible verb acts at once from its button, and with a reason from the menu. */
 function Verbs({ title, children }: { title: string; children: ReactNode }) {
-  const { run, ledger, ask } = useRun();
+  const { run, ask } = useRun();
   const mayOperate = useMayOperate();
   const silence = useOutage();
   const navigate = useNavigate();
@@ -102,7 +126,6 @@ function Verbs({ title, children }: { title: string; children: ReactNode }) {
     "aria-description": silence ? hintOf(verb) : ACTIONS[verb].does,
   });
   const { label, does, destroys, typed } = ACTIONS[confirming ?? "pause"];
-  const dropped = confirming && droppedText(confirming, run, ledger);
   return (
     <>
       <Group gap="xs" role="group" aria-label="Actions">
@@ -162,7 +185,7 @@ function Verbs({ title, children }: { title: string; children: ReactNode }) {
           }}
           onClose={() => setConfirming(null)}
         >
-          {does} {dropped && <b data-dropped>{dropped}</b>}
+          {does} <Dropped verb={confirming} />
         </ReasonDialog>
       )}
       {/* A verb without a dialog. */}
@@ -177,11 +200,10 @@ function Verbs({ title, children }: { title: string; children: ReactNode }) {
 
 /** The run's name, state, reason, tags and actions in one row; all else in a menu. */
 export function RunHeader({ title, isCompact }: { title: string; isCompact: boolean }) {
-  const { run, fleet, ledger } = useRun();
+  const { run } = useRun();
+  const fleet = useRunPart("fleet");
   const mayOperate = useMayOperate();
   const [dialog, setDialog] = useState<RunDialogName | null>(null);
-  const pending = pendingRequest(run, fleet, useIsProven(run, fleet?.confirmed_at));
-  const drain = drainText(run, ledger);
   return (
     <>
       <PageTitle
@@ -194,12 +216,8 @@ export function RunHeader({ title, isCompact }: { title: string; isCompact: bool
       >
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
         <Group gap="0.2rem 0.75rem" miw={0} className="small soft">
-          {pending && (
-            <span className="held" data-pending role="status">
-              <span aria-hidden="true">◷</span> {pending}
-            </span>
-          )}
-          {drain && <span data-drain>{drain}</span>}
+          <Pending />
+          <Drain />
           {!isCompact && run.project && <ProjectTag name={run.project} />}
           {!isCompact &&
             run.tags.map((tag) => (

@@ -2,19 +2,17 @@ import { Button, Group, Paper, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, useMemo } from "react";
-import { runOpenAlertsQuery, useAlertSummary } from "@/api/alerts";
+import { runOpenAlertsQuery, useAlertSummary, useAlertsRefresh } from "@/api/alerts";
 import { useAsk } from "@/api/runs";
 import { ReadOnlyContext } from "@/api/session";
-import type { RunDetail } from "@/api/types";
 import { useIsProven } from "@/components/chips";
 import { DataLoss, isLoss } from "@/components/DataLoss";
 import { AppLink } from "@/components/inline";
 import { EmptyState, ErrorState, Guarded, Skeletons } from "@/components/panels";
-import { currentDiagnosis } from "@/diagnosis/Diagnosis";
 import { visible } from "@/format";
-import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
+import { usePart, useTopicError } from "@/live/live";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
-import { RunContext } from "@/pages/run/RunContext";
+import { RunContext, useRun, useRunPart } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";
 import { isViewerAt } from "@/pages/run/tabs";
@@ -45,18 +43,16 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
   );
 }
 
-type ProvenProps = { run: RunDetail; confirmedAt: string | null | undefined; children: ReactNode };
-
 /** Mark the figures of a tab while they are not confirmed; the clock renders this element alone each second. */
-function Proven({ run, confirmedAt, children }: ProvenProps) {
-  const isProven = useIsProven(run, confirmedAt);
+function Proven({ children }: { children: ReactNode }) {
+  const isProven = useIsProven(useRun().run, useRunPart("fleet")?.confirmed_at);
   return <div data-unproven={!isProven || undefined}>{children}</div>;
 }
 
 /** The loss of data of this run; its alerts are read only while the live summary names the run. */
 function RunLosses({ run }: { run: string }) {
   const isLosing = useAlertSummary()?.groups.some((group) => isLoss(group) && group.runs.includes(run)) ?? false;
-  const { data } = useQuery({ ...runOpenAlertsQuery(run), enabled: isLosing });
+  const { data } = useQuery({ ...runOpenAlertsQuery(run), enabled: isLosing, refetchInterval: useAlertsRefresh() });
   return isLosing && data ? <DataLoss alerts={data} /> : null;
 }
 
@@ -64,48 +60,22 @@ function LiveRun({ name }: { name: string }) {
   const topic = `run:${name}` as const;
   const part = usePart(topic, "run");
   const shown = part ?? undefined;
-  const fleet = usePart(topic, "fleet");
-  const diagnosed = usePart(topic, "diagnosis") ?? undefined;
-  const queue = usePart(topic, "queue") ?? undefined;
-  const ledger = usePart(topic, "ledger");
-  const curriculum = usePart(topic, "curriculum");
-  const episodes = useSeries(topic, "episodes");
-  const events = useSeries(topic, "events");
-  const at = useTopicAt(topic);
   const error = useTopicError(topic);
   const isViewer = useLocation({ select: ({ pathname }) => isViewerAt(pathname) });
   const ask = useAsk(name);
   const run = newer(shown, ask.data);
-  const workers = fleet?.workers ?? [];
-  const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
   // Links and requests need the address; for a current run that is its name.
   const addressed = useMemo(() => run && { ...run, name }, [run, name]);
-  const parts = useMemo(
-    () =>
-      addressed && {
-        run: addressed,
-        fleet,
-        diagnosis: currentDiagnosis(diagnosed, addressed),
-        queue,
-        ledger,
-        curriculum,
-        episodes,
-        events,
-        at,
-        speed,
-        ask,
-      },
-    [addressed, fleet, diagnosed, queue, ledger, curriculum, episodes, events, at, speed, ask],
-  );
+  const open = useMemo(() => addressed && { run: addressed, ask }, [addressed, ask]);
 
   // The part is null once the run is deleted.
   if (part === null) return <Missing name={name} error={{ code: "run_deleted", detail: `Run ${name} was deleted.` }} />;
-  if (!run || !addressed || !parts) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
+  if (!run || !addressed || !open) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   // Unarchived: the name is the run's address again.
   if (!run.archived_at && run.name !== name) return <Navigate to="/runs/$name" params={{ name: run.name }} replace />;
   return (
     <ReadOnlyContext value={run.archived_at !== null}>
-      <RunContext value={parts}>
+      <RunContext value={open}>
         <Guarded>
           <RunHeader title={run.name} isCompact={isViewer} />
           <ReadOnlyContext value={false}>
@@ -114,7 +84,7 @@ function LiveRun({ name }: { name: string }) {
           <RunTabs run={addressed} />
           {!run.archived_at && <RunLosses run={run.name} />}
         </Guarded>
-        <Proven run={run} confirmedAt={fleet?.confirmed_at}>
+        <Proven>
           <Outlet />
         </Proven>
       </RunContext>

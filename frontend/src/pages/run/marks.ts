@@ -6,6 +6,7 @@ import { api, ask, at, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import type { Mark } from "@/charts/model";
+import { usePartChangeFeed } from "@/live/live";
 
 type Schemas = components["schemas"];
 export type Annotation = Schemas["AnnotationRow"];
@@ -19,10 +20,8 @@ export type MarkedEvents = "run" | "fleet";
 
 export function annotationsQuery(run: string, events: MarkedEvents = "run") {
   const query = events === "run" ? {} : { events };
-  return ask(
-    ["annotations", run, ...Object.values(query)],
-    () => api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } }),
-    { refetchInterval: REREAD_MS },
+  return ask(["annotations", run, ...Object.values(query)], () =>
+    api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } }),
   );
 }
 
@@ -62,7 +61,8 @@ export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganA
 }
 
 export function useMarks(run: RunDetail, axis: MetricAxis, events?: MarkedEvents): Mark[] {
-  const { data } = useQuery(annotationsQuery(run.name, events));
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "metrics", REREAD_MS, ["annotations", run.name]);
+  const { data } = useQuery({ ...annotationsQuery(run.name, events), refetchInterval });
   const beganAt = run.trainer_started_at ?? run.created_at;
   return useMemo(() => marksOf(data, axis, beganAt), [data, axis, beganAt]);
 }

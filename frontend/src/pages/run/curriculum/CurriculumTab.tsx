@@ -11,7 +11,7 @@ import { Age, AppLink } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
 import { EmptyState, Guarded, PANEL_GRID, Panel, Skeletons } from "@/components/panels";
 import { count, counted, number, percent, policyStep, visible } from "@/format";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunPart } from "@/pages/run/RunContext";
 import { RunWall } from "@/pages/run/RunWall";
 import { trainerCommand } from "@/runs/words";
 import { lessonsQuery } from "./api";
@@ -197,6 +197,7 @@ function NoLessons({ run, isKnown }: { run: RunDetail; isKnown: boolean }) {
 
 /** The lessons of a language run: charts of all, and a table with state, share and success of each. */
 export function CurriculumTab() {
-  const { run, curriculum } = useRun();
+  const { run } = useRun();
+  const curriculum = useRunPart("curriculum");
   return curriculum ? <Known run={run} curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />;
 }

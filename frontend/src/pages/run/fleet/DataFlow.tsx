@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type Diagnosis as Named, type Pipeline, type PipelineStage, pipelineQuery, type StageName } from "@/api/queue";
+import { type Diagnosis as Named, type Pipeline, type PipelineStage, pipelineQuery, QUEUE_MS, type StageName } from "@/api/queue";
 import type { RunDetail } from "@/api/types";
 import { type Lane, Lanes, striped } from "@/components/Lanes";
 import { ErrorState, Panel, Skeletons } from "@/components/panels";
 import { currentDiagnosis, Diagnosis } from "@/diagnosis/Diagnosis";
 import { counted, duration, inUnit, number, percent, preciseDuration } from "@/format";
+import { usePartChangeFeed } from "@/live/live";
 
 type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectories" | "/runs/$name/weights";
 
@@ -100,7 +101,10 @@ function laneOf(run: RunDetail, { unit, queued, pause_above, workers }: Pipeline
 
 /** The diagnosis of a run, and its data flow from generation to training. */
 export function DataFlow({ run, diagnosis: live }: { run: RunDetail; diagnosis: Named | undefined }) {
-  const { data, error, refetch } = useQuery(pipelineQuery(run.name));
+  const [topic, key] = [`run:${run.name}` as const, pipelineQuery(run.name).queryKey];
+  usePartChangeFeed(topic, "fleet", QUEUE_MS, key);
+  const refetchInterval = usePartChangeFeed(topic, "ledger", QUEUE_MS, key);
+  const { data, error, refetch } = useQuery({ ...pipelineQuery(run.name), refetchInterval });
   // The diagnosis and figures of one response; after a status change the live diagnosis wins.
   const diagnosis = currentDiagnosis(data?.diagnosis, run) ?? live;
   if (error && !data) return <ErrorState title="Data flow unavailable" error={error} onRetry={() => void refetch()} />;

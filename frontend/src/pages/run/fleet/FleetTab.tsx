@@ -10,7 +10,7 @@ import { Recordings } from "@/pages/run/fleet/Recordings";
 import { Resources } from "@/pages/run/fleet/Resources";
 import { Workers } from "@/pages/run/fleet/Workers";
 import { NoDataYet } from "@/pages/run/NoDataYet";
-import { useRun } from "@/pages/run/RunContext";
+import { useDiagnosis, useRun, useRunPart } from "@/pages/run/RunContext";
 import { environmentCommand, wordsOf } from "@/runs/words";
 import { FLEET_START_SECONDS, isOver, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
@@ -95,7 +95,9 @@ function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDeta
 
 /** The data flow of a run and its bottleneck, its workers, their resources over time, and recordings of episodes. */
 export function FleetTab() {
-  const { run, fleet, diagnosis } = useRun();
+  const { run } = useRun();
+  const fleet = useRunPart("fleet");
+  const diagnosis = useDiagnosis();
   return (
     <Panels>
       {!isOver(run.status) && <DataFlow run={run} diagnosis={diagnosis} />}

@@ -5,11 +5,12 @@ import { moment } from "@/format";
 import { History } from "@/pages/run/logs/Events";
 import { LogPanel } from "@/pages/run/logs/LogPanel";
 import { type LogsSearch, processOf } from "@/pages/run/logs/search";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunPart } from "@/pages/run/RunContext";
 
 /** The logs of the fleet's processes, and all events. */
 export function LogsTab() {
-  const { run, fleet } = useRun();
+  const { run } = useRun();
+  const fleet = useRunPart("fleet");
   const search = useSearch({ from: "/shell/runs/$name/logs" });
   const navigate = useNavigate({ from: "/runs/$name/logs" });
   const change = (changes: LogsSearch) => void navigate({ search: (old) => ({ ...old, ...changes }), replace: true, resetScroll: false });

@@ -2,9 +2,10 @@ import { Box, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { BUILTIN_RETURN } from "@/api/metrics";
-import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
+import type { RunDetail } from "@/api/types";
 import { count, number, policyStep } from "@/format";
 import { currentOf } from "@/pages/run/overview/current";
+import { speedOf, useRun, useRunPart, useRunSeries } from "@/pages/run/RunContext";
 import { queuedFigure } from "@/runs/queued";
 import { wordsOf } from "@/runs/words";
 import { newestOf } from "@/wall/drawing";
@@ -38,17 +39,14 @@ function Score({ run }: { run: RunDetail }) {
   return <Figure name="return" label="Mean score, newest groups" value={count(score)} raw={score} />;
 }
 
-type Props = {
-  run: RunDetail;
-  fleet: FleetPart | undefined;
-  queue: QueuePart | undefined;
-  ledger: LedgerPart | undefined;
-  last: EpisodeRow | undefined;
-  speed: number | null;
-};
-
 /** The key figures of a run. */
-export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
+export function Figures() {
+  const { run } = useRun();
+  const fleet = useRunPart("fleet");
+  const queue = useRunPart("queue") ?? undefined;
+  const ledger = useRunPart("ledger");
+  const last = useRunSeries("episodes").at(-1);
+  const speed = speedOf(fleet);
   const steps = fleet?.env_steps_total ?? last?.env_steps_total ?? null;
   const served = queue?.served_steps ?? run.served_steps;
   const planned = run.num_steps > 0 ? `of ${count(run.num_steps)}` : undefined;

@@ -9,7 +9,7 @@ import { DiagnosisLine } from "@/diagnosis/Diagnosis";
 import { live } from "@/live/live";
 import { useMarks } from "@/pages/run/marks";
 import { currentOf } from "@/pages/run/overview/current";
-import { useRun } from "@/pages/run/RunContext";
+import { speedOf, useDiagnosis, useRun, useRunPart, useRunSeries } from "@/pages/run/RunContext";
 import { useShortcuts } from "@/shell/keyboard";
 import { AxisControls } from "@/wall/Controls";
 import { namesOfPresets, PRESET_POINTS, presetsOf } from "@/wall/presets";
@@ -50,7 +50,11 @@ function useMovingSpan(range: Range | undefined): Span | undefined {
 
 /** The built-in metrics of a run on a common axis, below its diagnosis. */
 export function OverviewCharts() {
-  const { run, diagnosis, ledger, episodes, speed } = useRun();
+  const { run } = useRun();
+  const diagnosis = useDiagnosis();
+  const ledger = useRunPart("ledger");
+  const episodes = useRunSeries("episodes");
+  const speed = speedOf(useRunPart("fleet"));
   const current = currentOf({ run, ledger, last: episodes.at(-1), speed });
   const search = route.useSearch();
   const navigate = route.useNavigate();

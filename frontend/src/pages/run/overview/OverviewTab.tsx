@@ -1,7 +1,7 @@
 import { Box, Group, Paper, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery } from "@/api/alerts";
+import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery, useAlertsRefresh } from "@/api/alerts";
 import type { RunDetail } from "@/api/types";
 import { AlertChip } from "@/components/chips";
 import { isLoss } from "@/components/DataLoss";
@@ -14,7 +14,7 @@ import { Figures } from "@/pages/run/overview/Figures";
 import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
 import { StartCard } from "@/pages/run/overview/StartCard";
 import { Ledger } from "@/pages/run/queue/Ledger";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunPart, useRunSeries } from "@/pages/run/RunContext";
 
 const NotesPanel = onDemand(() => import("@/pages/run/notes/NotesPanel"), "default");
 const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
@@ -50,22 +50,25 @@ function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   );
 }
 
+const LiveLedger = () => <Ledger run={useRun().run} ledger={useRunPart("ledger")} />;
+
 /** The run on one screen: figures, status, curves with the return first, ledger and newest data. */
 export function OverviewTab() {
-  const { run, fleet, queue, ledger, episodes, events, speed } = useRun();
-  const alerts = useQuery(runAlertsQuery(run.name));
+  const { run } = useRun();
+  const events = useRunSeries("events");
+  const alerts = useQuery({ ...runAlertsQuery(run.name), refetchInterval: useAlertsRefresh() });
   // Alerts that are shown late would move the curves.
   if (alerts.isPending) return <Skeletons heights={[76, 44, 330, 330]} />;
   return (
     <Guarded>
       <StartCard />
-      <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
+      <Figures />
       <Panels>
         <RunAlerts run={run} rows={(alerts.data ?? []).filter((alert) => !isLoss(alert))} />
       </Panels>
       <OverviewCharts />
       <Panels style={{ marginTop: "1rem" }}>
-        <Ledger run={run} ledger={ledger} />
+        <LiveLedger />
         {/* Same height as without a note. */}
         <Box mih="5.6rem">
           <NotesPanel run={run.name} events={events} />

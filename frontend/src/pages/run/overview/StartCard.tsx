@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef, useState } from "react";
 import { Panel, TokenCommand } from "@/components/panels";
 import { visible } from "@/format";
 import { nextSteps, type StartStep, startSteps } from "@/pages/run/overview/startSteps";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunPart } from "@/pages/run/RunContext";
 
 function Step({ step, isNext }: { step: StartStep; isNext: boolean }) {
   return (
@@ -28,7 +28,9 @@ function Step({ step, isNext }: { step: StartStep; isNext: boolean }) {
  * Once shown, the card keeps its height and stays until it is hidden: content below does not move by itself.
  */
 export function StartCard() {
-  const { run, fleet, ledger } = useRun();
+  const { run } = useRun();
+  const fleet = useRunPart("fleet");
+  const ledger = useRunPart("ledger");
   const steps = startSteps({ run, fleet, ledger }, location.origin);
   const [isKept, setKept] = useState(false);
   const [height, setHeight] = useState(0);

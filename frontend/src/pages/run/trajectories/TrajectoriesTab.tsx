@@ -3,7 +3,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { exportUrl } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
 import { EmptyState } from "@/components/panels";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunPart } from "@/pages/run/RunContext";
 import { Distribution } from "@/pages/run/trajectories/Distribution";
 import { trainerCommand } from "@/runs/words";
 import { SampleList } from "@/samples/SampleList";
@@ -14,7 +14,8 @@ const OF_OTHERS: readonly SampleKind[] = ["group"];
 
 /** The samples of a run: groups, or fragments and episodes of a fleet. */
 export function TrajectoriesTab() {
-  const { run, ledger } = useRun();
+  const { run } = useRun();
+  const ledger = useRunPart("ledger");
   // The address also has the parameters of the run's page.
   const search = sampleSearch(useSearch({ from: "/shell/runs/$name/trajectories" }));
   const navigate = useNavigate({ from: "/runs/$name/trajectories" });

@@ -13,7 +13,7 @@ import { bytes, counted, duration, number, policyStep, versionName, visible } fr
 import { usePart, usePartChangeFeed } from "@/live/live";
 import { nameOf } from "@/pages/run/curriculum/steering";
 import { NoDataYet } from "@/pages/run/NoDataYet";
-import { useRun } from "@/pages/run/RunContext";
+import { useRun, useRunPart } from "@/pages/run/RunContext";
 import { deliveriesQuery, EVERY_MS, ordersQuery, usePin, versionQuery, versionsQuery } from "@/pages/run/weights/api";
 import {
   appliedOf,
@@ -207,7 +207,8 @@ const REPLICAS: Column<Replica>[] = [
 
 /** Published weights and their distribution to workers. */
 export function WeightsTab() {
-  const { run, fleet } = useRun();
+  const { run } = useRun();
+  const fleet = useRunPart("fleet");
   const { version: chosen } = useSearch({ from: "/shell/runs/$name/weights" });
   const keys = ["versions", "deliveries", "weights-orders"].map((key) => [key, run.name]);
   const refetchInterval = usePartChangeFeed(`run:${run.name}`, "weights", EVERY_MS, ...keys);
