@@ -65,6 +65,7 @@ app.conf.update(
     task_time_limit=60,
     broker_connection_retry_on_startup=True,
     beat_schedule=SCHEDULE,
+    beat_scheduler="config.scheduler:SteadyScheduler",
     timezone="UTC",
 )
 app.autodiscover_tasks(related_name="jobs")

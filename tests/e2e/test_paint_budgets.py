@@ -60,9 +60,7 @@ def join(server: Server, run: str, name: str) -> None:
     server.post(f"/atropos/{run}/register-env", body)
 
 
-def test_a_change_is_painted_within_300_ms_on_200_pages(
-    signed_in: Page, server: Server
-) -> None:
+def test_a_change_is_painted_within_300_ms_on_200_pages(signed_in: Page, server: Server) -> None:
     page, run = signed_in, "much-watched"
     server.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
     server.post(f"/atropos/{run}/register", REGISTRATION | {"num_steps": 1_000_000})

@@ -124,12 +124,17 @@ def test_an_atropos_environment_generates_with_the_inference_server(
     page, section = "howto/atropos.md", "Generate here too"
     with following.reader() as reader:
         reader.follow(following.blocks(page, section), running=RUNNING, seconds=SECONDS)
+        # A job completes the run once its queue is empty.
+        wait_until(
+            lambda: following.get("/api/v1/runs/my-run", TOKEN)["status"] == "completed",
+            seconds=60,
+            what="the run is completed",
+        )
         run = following.get("/api/v1/runs/my-run", TOKEN)
         scores = metric(following, "my-run", TOKEN, "reward_mean")
     show(reader.report(f"{page}, {section}"))
 
     assert run["policy_step"] == 31
-    assert run["status"] == "completed"
     assert sum(scores[-5:]) > sum(scores[:5]) + 0.5, scores
 
 
