@@ -57,6 +57,10 @@ RUNS: Final[Mapping[str, tuple[Role, ...]]] = {
 """Clients of each run. Every second one goes through the proxy."""
 FLEET: Final[Mapping[str, tuple[Role, ...]]] = {"fleet": ("fleet", "follower")}
 """Clients of a run with a fleet on Ray."""
+FLEET_ENVS: Final = 8
+FRAGMENTS_OF_AN_ENV: Final = 3
+FLEET_SECONDS: Final = 60.0
+"""Longest time from the end of a fault until the fleet's fragments are accepted again."""
 OF_FRAGMENTS: Final = frozenset({"fragments", "replay", "fleet"})
 REUSE: Final = 3
 """Most batches with the same fragment in the run that replays."""
@@ -96,12 +100,18 @@ class Fault:
 
 @dataclass(slots=True)
 class Injected:
-    """An injected fault, with the longest time without an accepted push after its end."""
+    """An injected fault, with the longest time without an accepted push after its end.
+
+    Attributes:
+        fleet_seconds: Time until the platform accepted new fragments of the fleet; None without
+            a fleet.
+    """
 
     name: str
     seconds: float
     limit_seconds: float
     recovery_seconds: float
+    fleet_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -353,7 +363,7 @@ class Campaign:
         replay = {"sampler": "prioritized", "max_reuse": REUSE} if kind == "replay" else {}
         config = {
             "buffer": sizes | {"max_staleness": 1024, "replay": replay},
-            "fleet": {"num_workers": 1, "envs_per_worker": 8, "fragment_length": 32},
+            "fleet": {"num_workers": 1, "envs_per_worker": FLEET_ENVS, "fragment_length": 32},
         }
         run = self._client.runs.create(name, preset="cartpole", config=config)
         self._created.append(name)
@@ -380,8 +390,29 @@ class Campaign:
         self._history.end("fault", call, "ok", text=name)
         healed = time.monotonic()
         limit = sum(fault.limit_seconds for fault in chosen)
+        fragments = self._fleet_fragments()
         recovery = self._wait_for_pushes(healed, limit + READY_SECONDS)
-        return Injected(name, healed - began, limit, recovery)
+        fleet = self._wait_for_fleet(fragments, healed) if "fleet" in self._names else None
+        return Injected(name, healed - began, limit, recovery, fleet)
+
+    def _fleet_fragments(self) -> int:
+        """Return the number of accepted fragments of the fleet; 0 while it cannot be read."""
+        with suppress(KeyError, RolldeckError):
+            accepted: int = self._ledger(self._names["fleet"])["fragments"]["accepted"]
+            return accepted
+        return 0
+
+    def _wait_for_fleet(self, before: int, since: float) -> float:
+        """Return the seconds after `since` until the fleet's environments have all cut fragments.
+
+        A spool may contain fragments of before the fault.
+        """
+        wanted = before + FLEET_ENVS * FRAGMENTS_OF_AN_ENV
+        while time.monotonic() < since + 2 * FLEET_SECONDS:
+            if self._fleet_fragments() >= wanted:
+                break
+            time.sleep(0.1)
+        return time.monotonic() - since
 
     def _wait_for_pushes(self, since: float, seconds: float) -> float:
         """Return the seconds after `since` until every run has accepted a push begun after it."""
@@ -455,6 +486,9 @@ def result_of(
     for fault in injected:
         if fault.recovery_seconds > fault.limit_seconds:
             text = f"{fault.name}: {fault.recovery_seconds:.1f} s of {fault.limit_seconds:.0f} s"
+            violations.append(Violation("recovery_is_in_time", "", text))
+        if (fault.fleet_seconds or 0.0) > FLEET_SECONDS:
+            text = f"{fault.name}: fleet, {fault.fleet_seconds:.1f} s of {FLEET_SECONDS:.0f} s"
             violations.append(Violation("recovery_is_in_time", "", text))
     pushes = [event for event in events if event.op == "push"]
     of_fragments = {name for name, each in ledgers.items() if each["fragments"]["accepted"]}

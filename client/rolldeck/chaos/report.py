@@ -72,6 +72,8 @@ def claim(results: Sequence[Result]) -> str:
     faults = [fault for each in results for fault in each.injected]
     kinds = {name for fault in faults for name in fault.name.split(" + ")}
     worst = max((fault.recovery_seconds for fault in faults), default=0.0)
+    of_fleets = [fault.fleet_seconds for fault in faults if fault.fleet_seconds is not None]
+    fleets = f", and fleets after at most {max(of_fleets):.1f} s" if of_fleets else ""
     seeds = ", ".join(str(each.seed) for each in results)
     minutes = sum(each.seconds for each in results) / 60
     return (
@@ -79,7 +81,7 @@ def claim(results: Sequence[Result]) -> str:
         f"{sum(each.fragments for each in results):,} fragments, {len(faults)} faults of "
         f"{len(kinds)} kinds in {minutes:.1f} minutes (seeds {seeds}): "
         f"{sum(len(each.violations) for each in results)} violations; all runs accepted groups "
-        f"again after at most {worst:.1f} s"
+        f"again after at most {worst:.1f} s{fleets}"
     )
 
 

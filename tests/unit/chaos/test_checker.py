@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rolldeck.chaos.campaign import result_of
+from rolldeck.chaos.campaign import Injected, result_of
 from rolldeck.chaos.checker import check
 from rolldeck.chaos.content import fragment_of, mark_of_fragment
 from rolldeck.chaos.history import Event, History, HistoryReader, Mark, Outcome, spans_of
@@ -365,3 +365,24 @@ def test_a_result_counts_lost_and_doubled_groups() -> None:
 
     assert (whole.accepted, whole.lost, whole.doubled) == (GROUPS, 0, 0)
     assert (broken.lost, broken.doubled) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("pushes", "fleet", "texts"),
+    [
+        (9.9, 59.9, []),
+        (9.9, None, []),
+        (10.1, None, ["kill the node: 10.1 s of 10 s"]),
+        (0.2, 60.1, ["kill the node: fleet, 60.1 s of 60 s"]),
+    ],
+)
+def test_a_late_recovery_is_a_violation(
+    pushes: float, fleet: float | None, texts: list[str]
+) -> None:
+    story = good()
+    ledgers = {RUN: story.ledger | {"fragments": {"accepted": 0}}}
+    fault = Injected("kill the node", 1.0, 10.0, pushes, fleet)
+
+    found = result_of(story.events, ledgers, [fault], seed=1, seconds=1)
+
+    assert [each.text for each in found.violations] == texts

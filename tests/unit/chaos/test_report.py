@@ -27,7 +27,7 @@ def result(seed: int, *faults: Injected, server: str = "Rolldeck") -> Result:
 
 def test_the_totals_add_up_all_campaigns_of_a_folder(tmp_path: Path) -> None:
     alone = Injected("kill web again and again", 1, 10, 4.25)
-    paired = Injected("kill web again and again + flush Valkey", 1, 20, 6.5)
+    paired = Injected("kill web again and again + flush Valkey", 1, 20, 6.5, 23.4)
     text = write_report(tmp_path, result(1, alone))
     write_report(tmp_path, result(2, paired, alone))
     write_report(tmp_path, result(2, alone, server="atroposlib"))
@@ -43,7 +43,8 @@ def test_the_totals_add_up_all_campaigns_of_a_folder(tmp_path: Path) -> None:
     assert content.endswith(f"{END}\nafter\n")
     assert "old" not in content
     assert "3,000 accepted groups and 0 fragments, 3 faults of 2 kinds in 2.0 minutes" in content
-    assert "again after at most 6.5 s. commit abc1234, 2 cores; 2026-01-01 to" in content
+    assert "again after at most 6.5 s, and fleets after at most 23.4 s. commit abc1234" in content
+    assert "2 cores; 2026-01-01 to" in content
     assert "| kill web again and again | 2 | 4.2 | 10 | 1 | 6.5 |" in content
     assert "| flush Valkey | 0 |  |  | 1 | 6.5 |" in content
     assert "| atroposlib | 1 | 1,500 | 7 | 0 |" in content
