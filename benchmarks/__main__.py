@@ -14,6 +14,7 @@ from benchmarks.bench import Bench, Row
 from benchmarks.peers import PeerMissing
 from benchmarks.rows import (
     extras,
+    floor,
     healing,
     p1_push,
     p2_batch,
@@ -46,7 +47,13 @@ ROWS: Final[tuple[Row, ...]] = (
     p12_generation.ROW,
 )
 WIDTH_IN_A_FILE: Final = 150
-EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW, prefetch.ROW, web_processes.ROW)
+EXTRAS: Final[tuple[Row, ...]] = (
+    *extras.ROWS,
+    floor.ROW,
+    healing.ROW,
+    prefetch.ROW,
+    web_processes.ROW,
+)
 
 
 def main() -> int:

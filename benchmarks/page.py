@@ -30,6 +30,7 @@ def written(results: Mapping[str, Any]) -> str:
         _other_machines({**results["rows"], **results["extras"]}),
         _busy(results["rows"]),
         _table(results["rows"]),
+        _floor(results["rows"], results["extras"].get("floor", {})),
         _growth(results["rows"]),
         _depth(results["rows"].get("P5", {})),
     ]
@@ -85,6 +86,35 @@ def _table(rows: Mapping[str, Any]) -> str:
             for key, more in row.items()
             if isinstance(more, dict) and "spread" in more
         ]
+    return "\n".join(lines)
+
+
+FLOORS: Final = {"P1": "groups/s", "P2": "batches/s", "P4": "groups/s"}
+
+
+def _floor(rows: Mapping[str, Any], floor: Mapping[str, Any]) -> str:
+    """Return the limits of the machine, and each row as a share of its own."""
+    if not floor:
+        return ""
+    names = ("receive", "parse", "write", "commit")
+    parts = ", ".join(f"{name} {number(floor[f'{name}_ms'])}" for name in names)
+    lines = [
+        "### What the machine permits (`floor`)",
+        "",
+        f"One client, a socket server without a framework; parts of a push in ms: {parts}.",
+        "",
+        "| | floor | ours | share | peer |",
+        "|---|---|---|---|---|",
+    ]
+    for name, unit in FLOORS.items():
+        if name not in rows:
+            continue
+        limit, row = 1000 / floor[f"{name}_ms"], rows[name]
+        shares = [f"{100 * row[side] / limit:.0f} %" for side in ("ours", "peer") if row[side]]
+        lines.append(
+            f"| {name} | {number(round(limit, 1))} {unit} | {number(row['ours'])} | "
+            f"{' | '.join(shares)} |"
+        )
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.bench import Bench
-from benchmarks.rows import p2_batch, p6_delivery, p10_live, p12_generation
+from benchmarks.rows import floor, p2_batch, p6_delivery, p10_live, p12_generation
 from tests.initial_database import copy_database
 
 pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
@@ -28,6 +28,13 @@ def test_rows_are_measured_on_a_real_server() -> None:
     assert 0 < delivery["p50_ms"] <= delivery["p99_ms"]
     assert "PostgreSQL 18" in bench.machine
     assert len(output) == 2
+
+
+def test_the_floor_of_the_machine_is_measured_in_parts() -> None:
+    result = floor.ROW.result(tiny_bench([]))
+
+    assert all(result[name] > 0 for name in ("receive_ms", "P1_ms", "P2_ms", "P4_ms"))
+    assert result["P1_ms"] > result["receive_ms"]
 
 
 def test_groups_are_generated_from_a_checkpoint() -> None:

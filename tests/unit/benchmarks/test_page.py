@@ -59,6 +59,17 @@ def test_a_row_shows_its_variants_below_it() -> None:
     assert "| | … clients 16 | 8 | 4 | groups/s | 2.00× (1.00–3.00) | | |" in text
 
 
+def test_the_page_shows_rows_as_shares_of_the_floor_of_the_machine() -> None:
+    parts = {"receive_ms": 1.0, "parse_ms": 0.5, "write_ms": 0.8, "commit_ms": 0.7}
+    floor = parts | {"measure": "floor", "P1_ms": 0.4, "P2_ms": 5.0, "P4_ms": 0.25}
+
+    text = page.written(FOUND | {"extras": {"floor": floor}})
+
+    assert "receive 1, parse 0.5, write 0.8, commit 0.7." in text
+    assert "| P1 | 2,500 groups/s | 1,234 | 49 % | 0 % |" in text
+    assert "| P2 |" not in text
+
+
 def test_the_page_shows_the_cost_of_the_queue_length() -> None:
     cost = {"at_depth": 2.5, "at_1000": 2.0, "growth": 1.25}
     depths = [{"queued": 10_000, "forming_ms": cost, "status_env_ms": cost}]
