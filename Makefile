@@ -82,7 +82,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup runtime docs serve example-runs demo demo-grpo release audit bench chaos gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots test-programs clean
+.PHONY: help setup runtime docs serve example-runs demo demo-grpo release audit bench chaos learning gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots test-programs clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,6 +132,9 @@ bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \
 		$(if $(PAIRS),--pairs $(PAIRS)) $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(FULL),--full) $(if $(ALONE),--alone) $(if $(PROFILE),--profile)
+
+learning: $(INSTALLED) ## Train the examples through the whole platform: ARGS="--tasks acrobot --seeds 5"
+	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks.learning $(ARGS)
 
 chaos: $(INSTALLED) ## Inject faults into an own server and check every group: ARGS="--minutes 15 --seed 7 --faults web,disk"
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.chaos $(ARGS)
