@@ -478,3 +478,20 @@ def test_reports_of_counters_are_not_announced(
     accept(run, report(run, worker(**of_worker), sequence=1, **of_report), now=later(1))
 
     assert announced == parts
+
+
+@pytest.mark.parametrize(
+    ("later_by", "is_counted"), [(0, False), (-999, False), (-1000, True), (-600_000, True)]
+)
+def test_a_manager_restarted_after_its_clock_was_set_back_is_heard(
+    later_by: int, is_counted: bool
+) -> None:
+    run, first = launched(FakeCluster()), 1_772_000_000_000
+    reports.accept_report(
+        run_id=run.pk, report=report(run, worker(env_steps=10), sequence=first), now=NOON
+    )
+    body = report(run, worker(env_steps=20), sequence=first + later_by)
+
+    counted = [reports.accept_report(run_id=run.pk, report=body, now=NOON) for _ in range(2)]
+
+    assert counted == [is_counted, False]
