@@ -75,10 +75,14 @@ def run_page(
 def commands_of(block: Block) -> str:
     """Return the commands of a block without prompts and output.
 
-    A line of `console` is a command after `$ `, and continues it if it is indented.
+    A line of `console` is a command after `$ `, and continues it if it is indented or the command
+    has an open quotation mark.
     """
     if block.language != "console":
         return block.text
-    lines = block.text.splitlines()
-    kept = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "    "))]
+    kept: list[str] = []
+    for line in block.text.splitlines():
+        is_open = bool(kept) and "\n".join(kept).count("'") % 2 == 1
+        if is_open or line.startswith(("$ ", "    ")):
+            kept.append(line if is_open else line.removeprefix("$ "))
     return "\n".join(kept) + "\n"

@@ -146,6 +146,7 @@ def idle_traffic(context: BrowserContext, places: list[str]) -> dict[str, tuple[
         tabs[place] = page, Traffic(page)
         page.goto(place)
         expect(page.locator("[data-live=live]")).to_be_visible()
+        page.wait_for_load_state("networkidle")
     page.wait_for_timeout(3_000)
 
     before = {place: (traffic.requests, traffic.bytes) for place, (_, traffic) in tabs.items()}

@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, ask, askRows, body, pagesOf, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
-import { usePart, usePartChangeFeed } from "@/live/live";
+import { useChangeFeed, usePart } from "@/live/live";
 
 type Schemas = components["schemas"];
 export type AlertRow = Schemas["AlertRow"];
@@ -50,8 +50,12 @@ export const alertQuery = (id: number) =>
 /** Current counts of open alerts; undefined until loaded. */
 export const useAlertSummary = (): AlertSummary | undefined => usePart("alerts", "alerts");
 
-/** Refetch alerts when their live summary changes; return the fallback interval. */
-export const useAlertsRefresh = (): number => usePartChangeFeed("alerts", "alerts", REREAD_MS, ["alerts"]);
+/** Refetch alerts when their live summary changes, or what it has of one run; return the fallback interval. */
+export function useAlertsRefresh(run?: string): number {
+  const summary = useAlertSummary();
+  const ofRun = summary && JSON.stringify(summary.groups.filter(({ runs }) => run !== undefined && runs.includes(run)));
+  return useChangeFeed(run === undefined ? summary : ofRun, REREAD_MS, run === undefined ? ["alerts"] : ["alerts", "run", run]);
+}
 
 export type AlertAction = { id: number; verb: "acknowledge" | "resolve"; reason: string; same_kind?: boolean };
 

@@ -1,11 +1,12 @@
 /** API queries and mutations for runs, their lists and their comparison. */
 
 import { keepPreviousData, queryOptions, useMutation } from "@tanstack/react-query";
+import { useMemo } from "react";
 import { api, ask, askRows, at, body, pagesOf, results, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
-import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
+import type { Preset, RunCheck, RunDetail, RunRow, RunVerb } from "@/api/types";
 import type { JsonSchema } from "@/forms/schema";
-import { usePartChangeFeed } from "@/live/live";
+import { useChangeFeed } from "@/live/live";
 
 type Schemas = components["schemas"];
 export type ListedRun = Schemas["RunRow"];
@@ -53,10 +54,21 @@ export function runsQuery(q: string, sort: Sort, named: NamedColumn[] = []) {
   return { ...pagesOf(["runs", q, sort, columns], load), placeholderData: keepBefore };
 }
 
-/** Refetch lists of runs when the live list changes; return the fallback interval. */
-export function useRunsRefresh(): number {
-  usePartChangeFeed("runs", "resting", REREAD_MS, ["runs"]);
-  return usePartChangeFeed("runs", "active", REREAD_MS, ["runs"]);
+/**
+ * Refetch lists of runs when a live run comes, goes or changes its state; return the fallback interval.
+ *
+ * The rows show live values. A list that is filtered or ordered by them is refetched for each change.
+ */
+export function useRunsRefresh(live: RunRow[], q: string, sort: Sort): number {
+  const states = useMemo(
+    () =>
+      live
+        .map(({ id, status }) => `${id} ${status}`)
+        .sort()
+        .join(),
+    [live],
+  );
+  return useChangeFeed(q === "" && sort === NEWEST ? states : live, REREAD_MS, ["runs"]);
 }
 
 /** Runs whose name contains the text, last changed first; without text, the runs that changed last. */

@@ -52,7 +52,7 @@ function Proven({ children }: { children: ReactNode }) {
 /** The loss of data of this run; its alerts are read only while the live summary names the run. */
 function RunLosses({ run }: { run: string }) {
   const isLosing = useAlertSummary()?.groups.some((group) => isLoss(group) && group.runs.includes(run)) ?? false;
-  const { data } = useQuery({ ...runOpenAlertsQuery(run), enabled: isLosing, refetchInterval: useAlertsRefresh() });
+  const { data } = useQuery({ ...runOpenAlertsQuery(run), enabled: isLosing, refetchInterval: useAlertsRefresh(run) });
   return isLosing && data ? <DataLoss alerts={data} /> : null;
 }
 

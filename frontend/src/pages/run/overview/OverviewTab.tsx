@@ -56,7 +56,7 @@ const LiveLedger = () => <Ledger run={useRun().run} ledger={useRunPart("ledger")
 export function OverviewTab() {
   const { run } = useRun();
   const events = useRunSeries("events");
-  const alerts = useQuery({ ...runAlertsQuery(run.name), refetchInterval: useAlertsRefresh() });
+  const alerts = useQuery({ ...runAlertsQuery(run.name), refetchInterval: useAlertsRefresh(run.name) });
   // Alerts that are shown late would move the curves.
   if (alerts.isPending) return <Skeletons heights={[76, 44, 330, 330]} />;
   return (
