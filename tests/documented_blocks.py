@@ -266,7 +266,7 @@ ELSEWHERE: Final = {
 NOT_RUN: Final[dict[str, dict[str, str]]] = {
     "explanation/gpu.md": {"": "measures a GPU for minutes"},
     "explanation/performance.md": {"": "measures for an hour"},
-    "explanation/learning.md": {"": "trains for hours; tests/unit/benchmarks/test_learning_table.py"},
+    "explanation/learning.md": {"": "trains for hours; test_learning_table.py"},
     "explanation/reliability.md": {"": "runs for minutes; tests/system/test_chaos.py"},
     "howto/alerts.md": {
         "": "starts a server that sends webhooks or mail",
