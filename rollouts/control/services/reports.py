@@ -33,9 +33,6 @@ RECENT_RETURNS: Final = 20
 """Number of episodes whose mean return measures the present policy."""
 KEPT_STEPS: Final = 200
 """Number of versions per epoch for which weight syncs are kept."""
-REPEATED_WITHIN: Final = 1000
-"""Numbers below the last report of reports that were sent before it. One further below is of a
-manager that was restarted after its clock was set back: its first number is the time in ms."""
 _SHOWN_AT_ONCE: Final = (
     *("index", "incarnation", "state", "reason", "restarts", "is_cordoned"),
     *("announced_step", "staged_step", "active_step"),
@@ -195,7 +192,7 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
         raise control_rules.StaleIncarnation(
             f"incarnation {report.incarnation}; the run's manager is {current}"
         )
-    if fleet.sequence - REPEATED_WITHIN < report.sequence <= fleet.sequence:
+    if report.sequence <= fleet.sequence:
         return False
     stored = list(FleetWorker.objects.filter(fleet=fleet))
     is_news = _has_news(fleet, stored, report)
