@@ -12,8 +12,9 @@ from typing import Any, Final
 import httpx
 
 from benchmarks.peers import ATROPOS, ATROPOSLIB
-from rolldeck.chaos.campaign import Campaign, Fault, Injected, Result, result_of
+from rolldeck.chaos.campaign import Campaign, Fault
 from rolldeck.chaos.history import HistoryReader
+from rolldeck.chaos.results import Injected, Result, result_of
 from rolldeck.chaos.workload import ClientPlan, Role
 from tests import processes
 from tests.server import free_port, wait_until

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rolldeck.chaos.campaign import Campaign, Result
+from rolldeck.chaos.campaign import Campaign
+from rolldeck.chaos.results import Result
 from rolldeck.client import Client
 from rolldeck.errors import ConflictError
 from tests.chaos.faults import local_faults

@@ -2,25 +2,23 @@
 
 import logging
 import multiprocessing
-import os
-import platform
 import random
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rolldeck.chaos.checker import Violation, check, items_of
+from rolldeck.chaos.checker import Violation, items_of
 from rolldeck.chaos.content import SEQUENCES
-from rolldeck.chaos.history import Event, History, HistoryReader
+from rolldeck.chaos.history import History, HistoryReader
 from rolldeck.chaos.operator import operate
 from rolldeck.chaos.proxy import NetworkFault, Proxy
+from rolldeck.chaos.results import FLEET_SECONDS, Injected, Result, result_of
 from rolldeck.chaos.workload import (
     LEASE_SECONDS,
     PUSHERS,
@@ -59,8 +57,6 @@ FLEET: Final[Mapping[str, tuple[Role, ...]]] = {"fleet": ("fleet", "follower")}
 """Clients of a run with a fleet on Ray."""
 FLEET_ENVS: Final = 8
 FRAGMENTS_OF_AN_ENV: Final = 3
-FLEET_SECONDS: Final = 60.0
-"""Longest time from the end of a fault until the fleet's fragments are accepted again."""
 OF_FRAGMENTS: Final = frozenset({"fragments", "replay", "fleet"})
 REUSE: Final = 3
 """Most batches with the same fragment in the run that replays."""
@@ -96,57 +92,6 @@ class Fault:
     inject: Callable[[], Callable[[], None]]
     seconds: tuple[float, float] = (0.0, 0.0)
     limit_seconds: float = 10.0
-
-
-@dataclass(slots=True)
-class Injected:
-    """An injected fault, with the longest time without an accepted push after its end.
-
-    Attributes:
-        fleet_seconds: Time until the platform accepted new fragments of the fleet; None without
-            a fleet.
-    """
-
-    name: str
-    seconds: float
-    limit_seconds: float
-    recovery_seconds: float
-    fleet_seconds: float | None = None
-
-
-@dataclass(slots=True)
-class Result:
-    """Outcome of a campaign.
-
-    Attributes:
-        accepted: Accepted groups.
-        fragments: Accepted fragments.
-        attempts: Attempts of pushes.
-        served: Distinct groups and fragments that trainers received.
-        lost: Accepted ones that were neither served nor left over.
-        doubled: Those that were stored, or served, more often than once.
-        injected: The faults, in order.
-        not_injected: Faults that this machine cannot have, with the reasons.
-        violations: Broken rules.
-        seed: Seed of the workload and of the faults.
-        commit, machine, date, server: Version and place of the campaign.
-    """
-
-    accepted: int
-    attempts: int
-    served: int
-    seconds: float
-    seed: int
-    fragments: int = 0
-    lost: int = 0
-    doubled: int = 0
-    commit: str = ""
-    machine: str = ""
-    date: str = ""
-    server: str = "Rolldeck"
-    not_injected: list[str] = field(default_factory=list)
-    injected: list[Injected] = field(default_factory=list)
-    violations: list[Violation] = field(default_factory=list)
 
 
 class Campaign:
@@ -390,27 +335,23 @@ class Campaign:
         self._history.end("fault", call, "ok", text=name)
         healed = time.monotonic()
         limit = sum(fault.limit_seconds for fault in chosen)
-        fragments = self._fleet_fragments()
         recovery = self._wait_for_pushes(healed, limit + READY_SECONDS)
-        fleet = self._wait_for_fleet(fragments, healed) if "fleet" in self._names else None
+        fleet = self._wait_for_fleet(healed) if "fleet" in self._names else None
         return Injected(name, healed - began, limit, recovery, fleet)
 
-    def _fleet_fragments(self) -> int:
-        """Return the number of accepted fragments of the fleet; 0 while it cannot be read."""
-        with suppress(KeyError, RolldeckError):
-            accepted: int = self._ledger(self._names["fleet"])["fragments"]["accepted"]
-            return accepted
-        return 0
+    def _wait_for_fleet(self, since: float) -> float:
+        """Return the seconds after `since` until the fleet has cut new fragments.
 
-    def _wait_for_fleet(self, before: int, since: float) -> float:
-        """Return the seconds after `since` until the fleet's environments have all cut fragments.
-
-        A spool may contain fragments of before the fault.
+        They are counted from the first ledger that can be read after the fault. As a spool may
+        contain some of before it, each environment must have cut several.
         """
-        wanted = before + FLEET_ENVS * FRAGMENTS_OF_AN_ENV
+        before: int | None = None
         while time.monotonic() < since + 2 * FLEET_SECONDS:
-            if self._fleet_fragments() >= wanted:
-                break
+            with suppress(RolldeckError):
+                accepted = self._ledger(self._names["fleet"])["fragments"]["accepted"]
+                before = accepted if before is None else before
+                if accepted >= before + FLEET_ENVS * FRAGMENTS_OF_AN_ENV:
+                    break
             time.sleep(0.1)
         return time.monotonic() - since
 
@@ -471,43 +412,3 @@ def run_client(plan: ClientPlan) -> None:
         Pusher(plan, history).run()
     else:
         CLIENTS.get(plan.role, train)(plan, history)
-
-
-def result_of(
-    events: Sequence[Event],
-    ledgers: Mapping[str, Mapping[str, Any]],
-    injected: list[Injected],
-    seed: int,
-    seconds: float,
-    reuse: Mapping[str, int] | None = None,
-) -> Result:
-    """Return the counts of a history and the rules that it breaks."""
-    violations = check(events, ledgers, reuse)
-    for fault in injected:
-        if fault.recovery_seconds > fault.limit_seconds:
-            text = f"{fault.name}: {fault.recovery_seconds:.1f} s of {fault.limit_seconds:.0f} s"
-            violations.append(Violation("recovery_is_in_time", "", text))
-        if (fault.fleet_seconds or 0.0) > FLEET_SECONDS:
-            text = f"{fault.name}: fleet, {fault.fleet_seconds:.1f} s of {FLEET_SECONDS:.0f} s"
-            violations.append(Violation("recovery_is_in_time", "", text))
-    pushes = [event for event in events if event.op == "push"]
-    of_fragments = {name for name, each in ledgers.items() if each["fragments"]["accepted"]}
-    ok = {(e.run, m) for e in pushes if e.outcome == "ok" for m in e.marks}
-    stored = Counter(
-        (e.run, m) for e in events if e.op == "follow" and e.outcome == "ok" for m in e.marks
-    )
-    followed = {run for run, _ in stored}
-    return Result(
-        accepted=sum(run not in of_fragments for run, _ in ok),
-        fragments=sum(ledgers[name]["fragments"]["accepted"] for name in of_fragments),
-        attempts=sum(event.outcome == "begin" for event in pushes),
-        served=len({(e.run, m) for e in events if e.op == "lease" for m in e.marks}),
-        lost=sum(each[0] in followed and each not in stored for each in ok),
-        doubled=sum(times > 1 for times in stored.values()),
-        seconds=seconds,
-        seed=seed,
-        injected=injected,
-        violations=violations,
-        machine=f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
-        date=time.strftime("%Y-%m-%d"),
-    )

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from rolldeck.chaos.campaign import Result
+from rolldeck.chaos.results import Result
 
 PREFIX: Final = "chaos-report-"
 BEGIN: Final = "<!-- campaigns: begin -->"

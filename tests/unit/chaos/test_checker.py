@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rolldeck.chaos.campaign import Injected, result_of
 from rolldeck.chaos.checker import check
 from rolldeck.chaos.content import fragment_of, mark_of_fragment
 from rolldeck.chaos.history import Event, History, HistoryReader, Mark, Outcome, spans_of
+from rolldeck.chaos.results import Injected, result_of
 
 RUN = "chaos"
 GROUPS = 24

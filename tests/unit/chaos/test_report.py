@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rolldeck.chaos.campaign import Injected, Result
 from rolldeck.chaos.report import BEGIN, END, publish, results_of, write_report
+from rolldeck.chaos.results import Injected, Result
 
 
 def result(seed: int, *faults: Injected, server: str = "Rolldeck") -> Result:
