@@ -19,6 +19,8 @@ export type AskedState = (typeof STATES)[number];
 export type AskedAlerts = { state?: AskedState; severity?: Severity; kind?: AlertKind; run?: string; text?: string };
 
 const REREAD_MS = 5_000;
+/** Interval of what other people change, and of texts that the live summary does not have. */
+const SLOW_MS = 60_000;
 const PAGE_ROWS = 50;
 
 const load = (query: AskedAlerts & { limit: number; cursor?: string }) => api.GET("/api/v1/alerts", { params: { query } });
@@ -32,10 +34,11 @@ export const alertsQuery = (asked: AskedAlerts) => ({
 export const RUN_ALERTS_SHOWN = 3;
 
 /** The newest unresolved alerts of a run. */
-export const runAlertsQuery = (run: string) => askRows(["alerts", "run", run], () => load({ run, limit: RUN_ALERTS_SHOWN + 1 }));
+export const runAlertsQuery = (run: string) =>
+  askRows(["alerts", "run", run], () => load({ run, limit: RUN_ALERTS_SHOWN + 1 }), { refetchInterval: SLOW_MS });
 
 export const runOpenAlertsQuery = (run: string) =>
-  askRows(["alerts", "run", run, "open"], () => load({ run, state: "open", limit: PAGE_ROWS }));
+  askRows(["alerts", "run", run, "open"], () => load({ run, state: "open", limit: PAGE_ROWS }), { refetchInterval: SLOW_MS });
 
 const alertKindsQuery = askRows(["alert-kinds"], () => api.GET("/api/v1/alerts/kinds"), { staleTime: Number.POSITIVE_INFINITY });
 
@@ -45,12 +48,14 @@ export function useAlertKinds(): { value: AlertKind; label: string }[] {
 }
 
 export const alertQuery = (id: number) =>
-  ask(["alerts", "one", id], () => api.GET("/api/v1/alerts/{alert}", { params: { path: { alert: String(id) } } }));
+  ask(["alerts", "one", id], () => api.GET("/api/v1/alerts/{alert}", { params: { path: { alert: String(id) } } }), {
+    refetchInterval: SLOW_MS,
+  });
 
 /** Current counts of open alerts; undefined until loaded. */
 export const useAlertSummary = (): AlertSummary | undefined => usePart("alerts", "alerts");
 
-/** Refetch alerts when their live summary changes, or what it has of one run; return the fallback interval. */
+/** Refetch alerts when their live summary changes, or its part of one run; once on a page. Return the fallback interval. */
 export function useAlertsRefresh(run?: string): number {
   const summary = useAlertSummary();
   const ofRun = summary && JSON.stringify(summary.groups.filter(({ runs }) => run !== undefined && runs.includes(run)));
@@ -90,11 +95,9 @@ export const isCompared = (comparator: Comparator): boolean => comparator !== "n
 
 const RULES = ["alert-rules"];
 const SNOOZES = ["alert-snoozes"];
-const REREAD_RULES_MS = 60_000;
+export const rulesQuery = ask(RULES, () => api.GET("/api/v1/alerts/rules"), { refetchInterval: SLOW_MS });
 
-export const rulesQuery = ask(RULES, () => api.GET("/api/v1/alerts/rules"), { refetchInterval: REREAD_RULES_MS });
-
-export const snoozesQuery = askRows(SNOOZES, () => api.GET("/api/v1/alerts/snoozes"), { refetchInterval: REREAD_RULES_MS });
+export const snoozesQuery = askRows(SNOOZES, () => api.GET("/api/v1/alerts/snoozes"), { refetchInterval: SLOW_MS });
 
 const useRuleChange = <Wanted, Changed>(change: (wanted: Wanted) => Promise<Changed>) => useChange(RULES, change, SNOOZES, ["alerts"]);
 

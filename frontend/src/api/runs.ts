@@ -57,9 +57,10 @@ export function runsQuery(q: string, sort: Sort, named: NamedColumn[] = []) {
 /**
  * Refetch lists of runs when a live run comes, goes or changes its state; return the fallback interval.
  *
- * The rows show live values. A list that is filtered or ordered by them is refetched for each change.
+ * Live rows have the values of the usual columns. A list with others, or filtered or ordered by values, is refetched
+ * when they change.
  */
-export function useRunsRefresh(live: RunRow[], q: string, sort: Sort): number {
+export function useRunsRefresh(live: RunRow[], dependsOnValues: boolean): number {
   const states = useMemo(
     () =>
       live
@@ -68,7 +69,7 @@ export function useRunsRefresh(live: RunRow[], q: string, sort: Sort): number {
         .join(),
     [live],
   );
-  return useChangeFeed(q === "" && sort === NEWEST ? states : live, REREAD_MS, ["runs"]);
+  return useChangeFeed(dependsOnValues ? live : states, REREAD_MS, ["runs"]);
 }
 
 /** Runs whose name contains the text, last changed first; without text, the runs that changed last. */

@@ -62,7 +62,8 @@ export function RunList({ heading, look: shownLook, onLook, aside, empty }: Prop
   const columns = columnsOf(cols);
   const { data: qualifiers = [] } = useQuery(qualifiersQuery);
   const named = [...new Set([...columns.map(({ id }) => id), group ?? ""])].filter(isNamed);
-  const list = useInfiniteQuery({ ...runsQuery(q, sort, named), refetchInterval: useRunsRefresh(live, q, sort) });
+  const refetchInterval = useRunsRefresh(live, q !== "" || sort !== NEWEST || named.length > 0);
+  const list = useInfiniteQuery({ ...runsQuery(q, sort, named), refetchInterval });
   const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
   // While the filter is invalid, show the rows of the last valid filter.
   const lastGood = useRef(list.data);

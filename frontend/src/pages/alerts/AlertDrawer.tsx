@@ -9,7 +9,6 @@ import {
   alertQuery,
   useAlertAction,
   useAlertSummary,
-  useAlertsRefresh,
   useSnooze,
 } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -159,7 +158,7 @@ function SnoozeDialog({ alert: { id, title }, onClose }: { alert: AlertDetail; o
 
 /** One alert: actions, history and notifications. */
 export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }) {
-  const { data: alert, error } = useQuery({ ...alertQuery(id), refetchInterval: useAlertsRefresh() });
+  const { data: alert, error } = useQuery(alertQuery(id));
   const [isSnoozing, setSnoozing] = useState(false);
   const place = alert && alertUrl(alert);
   return (

@@ -63,7 +63,7 @@ function Dropped({ verb }: { verb: Verb }) {
   return text && <b data-dropped>{text}</b>;
 }
 
-/** What is requested and not yet so; the clock renders this element alone each second. */
+/** The requested state until the run has it; the clock renders this element alone each second. */
 function Pending() {
   const { run } = useRun();
   const fleet = useRunPart("fleet");

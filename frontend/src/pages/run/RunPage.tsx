@@ -49,10 +49,11 @@ function Proven({ children }: { children: ReactNode }) {
   return <div data-unproven={!isProven || undefined}>{children}</div>;
 }
 
-/** The loss of data of this run; its alerts are read only while the live summary names the run. */
+/** The loss of data of this run, read only while the live summary names the run; alerts of the run on its tabs are refreshed here. */
 function RunLosses({ run }: { run: string }) {
   const isLosing = useAlertSummary()?.groups.some((group) => isLoss(group) && group.runs.includes(run)) ?? false;
-  const { data } = useQuery({ ...runOpenAlertsQuery(run), enabled: isLosing, refetchInterval: useAlertsRefresh(run) });
+  useAlertsRefresh(run);
+  const { data } = useQuery({ ...runOpenAlertsQuery(run), enabled: isLosing });
   return isLosing && data ? <DataLoss alerts={data} /> : null;
 }
 
@@ -65,12 +66,11 @@ function LiveRun({ name }: { name: string }) {
   const ask = useAsk(name);
   const run = newer(shown, ask.data);
   // Links and requests need the address; for a current run that is its name.
-  const addressed = useMemo(() => run && { ...run, name }, [run, name]);
-  const open = useMemo(() => addressed && { run: addressed, ask }, [addressed, ask]);
+  const open = useMemo(() => run && { run: { ...run, name }, ask }, [run, name, ask]);
 
   // The part is null once the run is deleted.
   if (part === null) return <Missing name={name} error={{ code: "run_deleted", detail: `Run ${name} was deleted.` }} />;
-  if (!run || !addressed || !open) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
+  if (!run || !open) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   // Unarchived: the name is the run's address again.
   if (!run.archived_at && run.name !== name) return <Navigate to="/runs/$name" params={{ name: run.name }} replace />;
   return (
@@ -81,7 +81,7 @@ function LiveRun({ name }: { name: string }) {
           <ReadOnlyContext value={false}>
             {run.archived_at && <ArchivedBanner name={run.name} archivedAt={run.archived_at} />}
           </ReadOnlyContext>
-          <RunTabs run={addressed} />
+          <RunTabs run={open.run} />
           {!run.archived_at && <RunLosses run={run.name} />}
         </Guarded>
         <Proven>

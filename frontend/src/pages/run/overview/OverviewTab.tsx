@@ -1,7 +1,7 @@
 import { Box, Group, Paper, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery, useAlertsRefresh } from "@/api/alerts";
+import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery } from "@/api/alerts";
 import type { RunDetail } from "@/api/types";
 import { AlertChip } from "@/components/chips";
 import { isLoss } from "@/components/DataLoss";
@@ -56,7 +56,7 @@ const LiveLedger = () => <Ledger run={useRun().run} ledger={useRunPart("ledger")
 export function OverviewTab() {
   const { run } = useRun();
   const events = useRunSeries("events");
-  const alerts = useQuery({ ...runAlertsQuery(run.name), refetchInterval: useAlertsRefresh(run.name) });
+  const alerts = useQuery(runAlertsQuery(run.name));
   // Alerts that are shown late would move the curves.
   if (alerts.isPending) return <Skeletons heights={[76, 44, 330, 330]} />;
   return (
