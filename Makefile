@@ -12,8 +12,8 @@ ARGS ?=
 # every rerun; each indicates a bug of the test. Those of make test are never rerun.
 RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
 # On two cores, three processes for tests that mostly wait, and two for tests with servers, browsers
-# and clusters, which would wait for the processor. tests/scheduling.py assigns tests to processes. A test that
-# hangs fails after 10 minutes; the longest file takes 4.
+# and clusters, which would wait for the processor. tests/scheduling.py assigns tests to processes.
+# A test that hangs fails after 10 minutes; the longest file takes 4.
 SPREAD := --dist loadscope --no-loadscope-reorder --timeout 600
 PROCESSES := 3
 FULL_PROCESSES := 2

@@ -127,7 +127,8 @@ def trained(rolldeck: RolldeckServer, task: Task, seed: int) -> dict[str, Any]:
     try:
         while trainer.poll() is None and time.monotonic() - began < LONGEST_SECONDS:
             time.sleep(POLL_SECONDS)
-            if not task.env_steps and _last(rolldeck, name, "elapsed") > SETTLED[1]:
+            elapsed = [] if task.env_steps else _line(rolldeck, name, "elapsed")
+            if elapsed and elapsed[-1][0] > SETTLED[1]:
                 break
     finally:
         trainer.terminate()
@@ -160,11 +161,6 @@ def _line(rolldeck: RolldeckServer, run: str, axis: str) -> list[list[float]]:
         return []
     pairs = zip(lines[0]["x"], lines[0]["mean"], strict=True)
     return [[round(x, 1), round(y, 2)] for x, y in pairs if y is not None]
-
-
-def _last(rolldeck: RolldeckServer, run: str, axis: str) -> float:
-    line = _line(rolldeck, run, axis)
-    return line[-1][0] if line else 0.0
 
 
 def _call(rolldeck: RolldeckServer, method: str, path: str, content: Any = None) -> Any:
@@ -237,7 +233,7 @@ def write(results: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Train what is not stored yet, and write results, figure and table."""
+    """Run the trainings that are not stored, and write results, figure and table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tasks", default=",".join(TASKS), help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=5)

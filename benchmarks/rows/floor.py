@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import simdjson
 
@@ -100,9 +100,9 @@ class Parts:
 
     def parse(self, body: memoryview) -> None:
         """Parse JSON, and read every token."""
-        document = self._parser.parse(body)
-        for row in document["tokens"]:  # type: ignore[index,union-attr]
-            row.as_buffer(of_type="i")  # type: ignore[union-attr]
+        document: Any = self._parser.parse(body)
+        for row in document["tokens"]:
+            row.as_buffer(of_type="i")
 
     def write(self, body: memoryview) -> None:
         """Write the arrays of a group, which are a third of its JSON, and wait for the disk."""

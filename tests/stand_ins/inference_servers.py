@@ -9,6 +9,7 @@ import asyncio
 import json
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,7 +49,7 @@ MAX_LORA_RANK = 8
 """Option ``--max-lora-rank``."""
 
 
-class StandIn:
+class StandIn(ABC):
     """Base of both stand-ins: an engine started on a folder, and a list of received requests."""
 
     def __init__(self, folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
@@ -65,9 +66,9 @@ class StandIn:
         self.label = "default"
         self.adapters = LoadedAdapters(model, tokenizer, max_rank=MAX_LORA_RANK)
 
+    @abstractmethod
     def app(self) -> Starlette:
         """Return the server's application."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """End the engines."""
