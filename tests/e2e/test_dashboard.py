@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import time
 from uuid import uuid4
 
 import pytest
@@ -13,9 +12,6 @@ from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in_anew
 from tests.e2e.pages import points, wait_for_width
 from tests.server import Server, wait_until
 from tests.waiting import within
-
-# Generous limit for a busy machine; test_paint_budgets.py measures on an idle one.
-ACTS_WITHIN_SECONDS = 10.0
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -52,7 +48,7 @@ def test_a_run_is_launched_paused_and_resumed(at_home: Page, server: Server) -> 
     try:
         see_it_move(page, "Return, mean of the last 20", seconds=240)  # measured every 10 s
         assert figure(page, "return") > 0
-        assert pause(page) < ACTS_WITHIN_SECONDS
+        pause(page)  # test_paint_budgets.py measures the time, on an idle machine
         see_the_fleet_stop(page)
         resume_and_see_it_go_on(page)
     finally:
@@ -67,13 +63,10 @@ def see_it_move(page: Page, chart: str, *, seconds: float) -> None:
     wait_until(lambda: points(page, chart) > seen, seconds=seconds, what=f"{chart} moves")
 
 
-def pause(page: Page) -> float:
-    """Pause the run and return the seconds until the page shows the pause."""
-    began = time.monotonic()
+def pause(page: Page) -> None:
     page.get_by_role("button", name="Pause", exact=True).click()
     page.locator("[data-status=paused]").wait_for()
     page.get_by_role("button", name="Resume").wait_for()
-    return time.monotonic() - began
 
 
 def see_the_fleet_stop(page: Page) -> None:

@@ -192,9 +192,11 @@ class Campaign:
             while faults and time.monotonic() - began < seconds:
                 injected.append(self._inject(faults))
                 last = injected[-1]
+                of_fleet = last.fleet_seconds
+                fleet = "" if of_fleet is None else f", of the fleet after {of_fleet:.1f} s"
                 on_event(
                     f"{time.monotonic() - began:6.0f} s  {last.name}: {last.seconds:.1f} s, "
-                    f"accepted again after {last.recovery_seconds:.1f} s"
+                    f"accepted again after {last.recovery_seconds:.1f} s{fleet}"
                 )
                 time.sleep(CALM_SECONDS * (0.5 + self._random.random()))
             time.sleep(max(0.0, began + seconds - time.monotonic()))

@@ -32,7 +32,7 @@ GPU_WAIT_SECONDS: Final = 20.0
 GPU_POLL_SECONDS: Final = 0.5
 PROC: Final = Path("/proc")
 STARTED_SECONDS: Final = 1.0
-"""Age from which a process without an environment has been given none."""
+"""Time that a process may take to execute its program."""
 STARTED_POLL_SECONDS: Final = 0.002
 PASSES: Final = 10
 """Lists of processes after which a worker starts although further ones are found."""
@@ -203,14 +203,17 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
 def _environment(process: psutil.Process) -> dict[str, str]:
     """Return the environment of a process.
 
-    A process that is executing its program has none for a moment, although its parent has already
-    continued. Its program is known by then, unlike that of a kernel thread.
+    A process that is executing its program has neither environment nor arguments for a moment,
+    although its parent has already continued. A kernel thread has no program either.
 
     Raises:
         psutil.Error: If it has ended, or belongs to another user.
     """
+    deadline = time.monotonic() + STARTED_SECONDS
     while not (found := process.environ()):
-        if time.time() - process.create_time() > STARTED_SECONDS or not process.exe():
+        if process.cmdline() or not process.exe():
+            return dict(process.environ())
+        if time.monotonic() > deadline:
             break
         time.sleep(STARTED_POLL_SECONDS)
     return dict(found)

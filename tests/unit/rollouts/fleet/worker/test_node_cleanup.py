@@ -143,22 +143,39 @@ def test_a_process_that_starts_while_the_others_are_listed_is_ended(
         wait_until_gone(pid)
 
 
+@pytest.mark.parametrize("age_seconds", [0, 3600])
+@pytest.mark.parametrize("it_ends", ["after the arguments are read", "before they are read"])
 def test_the_environment_of_a_process_that_executes_its_program_is_waited_for(
     mine: Mark,
     start: Callable[[Mark], list[int]],
     idle: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
+    it_ends: str,
+    age_seconds: float,
 ) -> None:
     pids = start(owned_by(idle, mine))
-    read, seen = psutil.Process.environ, set[int]()
+    started, environ = psutil.Process.create_time, psutil.Process.environ
+    cmdline = psutil.Process.cmdline
+    # Linux returns nothing between the new address space and the arguments in it.
+    no_environment = dict.fromkeys(pids, 1 if it_ends == "before they are read" else 2)
+    no_arguments = dict.fromkeys(pids, 0 if it_ends == "before they are read" else 1)
 
-    def environ(process: psutil.Process) -> dict[str, str]:
-        # Linux returns nothing between the new address space and the arguments in it.
-        is_first = process.pid in pids and process.pid not in seen
-        seen.add(process.pid)
-        return {} if is_first else read(process)
+    def is_executing(process: psutil.Process, left: dict[int, int]) -> bool:
+        left[process.pid] = left.get(process.pid, 0) - 1
+        return left[process.pid] >= 0
 
-    monkeypatch.setattr(psutil.Process, "environ", environ)
+    def read_environ(process: psutil.Process) -> dict[str, str]:
+        return {} if is_executing(process, no_environment) else environ(process)
+
+    def read_cmdline(process: psutil.Process) -> list[str]:
+        return [] if is_executing(process, no_arguments) else cmdline(process)
+
+    def create_time(process: psutil.Process) -> float:
+        return started(process) - (age_seconds if process.pid in pids else 0)
+
+    monkeypatch.setattr(psutil.Process, "environ", read_environ)
+    monkeypatch.setattr(psutil.Process, "cmdline", read_cmdline)
+    monkeypatch.setattr(psutil.Process, "create_time", create_time)
 
     end_leftovers(mine)
 
