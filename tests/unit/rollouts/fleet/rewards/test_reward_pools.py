@@ -162,13 +162,13 @@ def test_functions_do_not_read_the_credentials_of_servers(monkeypatch: pytest.Mo
 
 def test_several_processes_score_at_once() -> None:
     answers = [Answered("", "x", "", {})] * 4
-    with pool({"kind": "module:own_rewards:hangs", "seconds": 1}, processes=4) as made:
+    with pool({"kind": "module:own_rewards:hangs", "seconds": 2}, processes=4) as made:
         began = time.monotonic()
         found = made.score(answers, should_stop=lambda: False)
         seconds = time.monotonic() - began
 
     assert found is not None
-    assert seconds < 3.5
+    assert seconds < 7  # one after the other: 8 s
 
 
 def test_scoring_stops_with_its_worker() -> None:
@@ -178,7 +178,7 @@ def test_scoring_stops_with_its_worker() -> None:
         began = time.monotonic()
         assert made.score([Answered("", "", "", {})] * 3, should_stop=stop.is_set) is None
         made.close()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(
