@@ -13,7 +13,7 @@ import pytest
 
 from tests.documented import blocks_of, commands_of
 from tests.documented_blocks import RUN, Step
-from tests.server import ADMIN_TOKEN, Server
+from tests.server import ADMIN_TOKEN, Server, wait_until
 from tests.wheels import Installation
 
 pytestmark = [
@@ -43,6 +43,8 @@ def folder(
     folder = tmp_path_factory.mktemp("reader")
     (folder / ".curlrc").write_text("fail-with-body\nsilent\nshow-error\n", encoding="utf-8")
     run_text(installed_server, server, folder, "python", "prepare()")
+    # The cluster is read at the first request, unless a fleet was launched.
+    wait_until(lambda: server.get("/api/v1/cluster")["ray"]["nodes"], seconds=60, what="Ray nodes")
     return folder
 
 
