@@ -78,6 +78,10 @@ class Migration(migrations.Migration):
                 ('score_std', models.FloatField()),
                 ('producer', models.CharField(blank=True, help_text='Identity that pushed it.', max_length=200)),
             ],
+            options={
+                'indexes': [django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['segment'], name='group_by_segment', pages_per_range=16)],
+                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['waiting', 'queued', 'leased', 'served', 'quarantined', 'dropped'])), name='group_state_is_known'), models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.ItemState['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='group_drop_has_a_reason'), models.CheckConstraint(condition=models.Q(('sequences__gte', 1)), name='group_is_not_empty')],
+            },
         ),
         migrations.SeparateDatabaseAndState(
             database_operations=[migrations.RunSQL(PAYLOADS, 'DROP TABLE buffer_payload')],
@@ -125,6 +129,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'batches',
+                'indexes': [models.Index(condition=models.Q(('state', buffer.items.rules.states.BatchState['LEASED'])), fields=['lease_expires_at'], name='batch_lease_by_expiry'), models.Index(condition=models.Q(('state__in', [buffer.items.rules.states.BatchState['LEASED'], buffer.items.rules.states.BatchState['RETURNED']])), fields=['run', 'ordinal'], name='batch_open'), models.Index(condition=models.Q(('state__in', [buffer.items.rules.states.BatchState['RETURNED'], buffer.items.rules.states.BatchState['QUARANTINED']])), fields=['run'], name='batch_left_alone')],
+                'constraints': [models.UniqueConstraint(fields=('run', 'ordinal'), name='batch_ordinal_is_one'), models.CheckConstraint(condition=models.Q(('state__in', ['leased', 'returned', 'quarantined', 'confirmed', 'dropped'])), name='batch_state_is_known'), models.CheckConstraint(condition=models.Q(models.Q(('state', buffer.items.rules.states.BatchState['LEASED']), _negated=True), ('trainer__isnull', False), _connector='OR'), name='batch_lease_has_a_holder')],
             },
         ),
         migrations.CreateModel(
@@ -141,6 +147,9 @@ class Migration(migrations.Migration):
                 ('changed_at', models.DateTimeField(db_index=True)),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='captures', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'name'), name='capture_session_name_is_one'), models.CheckConstraint(condition=models.Q(('state__in', ['open', 'scored', 'expired'])), name='capture_state_is_known')],
+            },
         ),
         migrations.CreateModel(
             name='CapturedCall',
@@ -152,6 +161,9 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
                 ('session', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='buffer.capturesession')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('session', 'key'), name='captured_call_key_is_one'), models.UniqueConstraint(fields=('session', 'number'), name='captured_call_number_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='DigestCursor',
@@ -178,6 +190,9 @@ class Migration(migrations.Migration):
                 ('acked_at', models.DateTimeField(blank=True, null=True)),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='followers', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'name'), name='follower_name_is_taken_once')],
+            },
         ),
         migrations.CreateModel(
             name='FragmentChunk',
@@ -211,6 +226,10 @@ class Migration(migrations.Migration):
                 ('batch', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.RESTRICT, related_name='+', to='buffer.batch')),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'id'], name='fragment_queue_fifo'), models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'version_min'], name='fragment_queue_by_version'), models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch', 'position'], name='fragment_in_batch'), models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'environment', 'id'], name='fragment_queue_by_environment'), models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['WAITING'])), fields=['run', 'slot', 'number'], name='fragment_waiting'), models.Index(condition=models.Q(('chunk__isnull', False)), fields=['chunk'], name='fragment_in_chunk'), models.Index(models.F('run'), models.OrderBy(models.F('id'), descending=True), condition=models.Q(('segment__isnull', False)), name='fragment_newest_first'), models.Index(condition=models.Q(('segment__isnull', False)), fields=['run', 'written_in', 'id'], name='fragment_stream'), django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['segment'], name='fragment_by_segment', pages_per_range=16)],
+                'constraints': [models.UniqueConstraint(fields=('run', 'slot', 'number'), name='fragment_is_stored_once'), models.UniqueConstraint(condition=models.Q(('origin', ''), _negated=True), fields=('run', 'origin'), name='fragment_is_restored_once'), models.CheckConstraint(condition=models.Q(('state__in', ['waiting', 'queued', 'leased', 'served', 'quarantined', 'dropped'])), name='fragment_state_is_known'), models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.ItemState['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='fragment_drop_has_a_reason'), models.CheckConstraint(condition=models.Q(models.Q(('state__in', (buffer.items.rules.states.ItemState['LEASED'], buffer.items.rules.states.ItemState['SERVED'], buffer.items.rules.states.ItemState['QUARANTINED'])), _negated=True), ('batch__isnull', False), ('uses__gte', 1), _connector='OR'), name='fragment_leased_has_a_batch'), models.CheckConstraint(condition=models.Q(('uses__gte', models.F('confirmed'))), name='fragment_uses_are_counted')],
+            },
         ),
         migrations.CreateModel(
             name='BatchUse',
@@ -221,6 +240,9 @@ class Migration(migrations.Migration):
                 ('batch', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='uses', to='buffer.batch')),
                 ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='buffer.fragmentchunk')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('batch', 'position'), name='use_position_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='GroupDigest',
@@ -239,6 +261,9 @@ class Migration(migrations.Migration):
                 ('score_mean', models.FloatField()),
                 ('longest_tokens', models.PositiveIntegerField()),
             ],
+            options={
+                'indexes': [django.contrib.postgres.indexes.GinIndex(fields=['words'], name='digest_by_words')],
+            },
         ),
         migrations.CreateModel(
             name='GroupMark',
@@ -250,6 +275,9 @@ class Migration(migrations.Migration):
                 ('changed_by', models.CharField(max_length=200)),
                 ('changed_at', models.DateTimeField()),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('label__isnull', True), ('label__range', (1, 9)), _connector='OR'), name='mark_label_is_known'), models.CheckConstraint(condition=models.Q(('label__isnull', False), ('is_pinned', True), models.Q(('note', ''), _negated=True), _connector='OR'), name='mark_says_something')],
+            },
         ),
         migrations.AddField(
             model_name='trajectorygroup',
@@ -271,6 +299,9 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'name'), name='group_set_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='IdempotencyRecord',
@@ -282,6 +313,9 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(db_index=True)),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'key'), name='idempotency_key_is_used_once')],
+            },
         ),
         migrations.CreateModel(
             name='LabelName',
@@ -291,6 +325,9 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=40)),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'label'), name='label_name_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='LedgerAudit',
@@ -313,6 +350,9 @@ class Migration(migrations.Migration):
                 ('blocks_since', models.DateTimeField(blank=True, help_text="Since when a batch waits for the environment's minimum.", null=True)),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'env_id'), name='mixing_share_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='Segment',
@@ -338,6 +378,9 @@ class Migration(migrations.Migration):
                 ('group', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='buffer.trajectorygroup')),
                 ('set', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='members', to='buffer.groupset')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('set', 'group'), name='set_member_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='Tally',
@@ -358,6 +401,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'tallies',
+                'constraints': [models.UniqueConstraint(fields=('run', 'kind', 'state', 'reason', 'epoch', 'env_id', 'environment', 'size', 'shard'), name='tally_is_one')],
             },
         ),
         migrations.CreateModel(
@@ -372,6 +416,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'unanswered pushes',
+                'constraints': [models.UniqueConstraint(fields=('run', 'fingerprint'), name='unanswered_push_is_one')],
             },
         ),
         migrations.CreateModel(
@@ -393,114 +438,6 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(condition=models.Q(('state__in', [buffer.archive.models.ArchiveState['QUEUED'], buffer.archive.models.ArchiveState['WORKING']])), fields=['id'], name='archive_job_open'), models.Index(fields=['run', '-id'], name='archive_job_newest_first')],
                 'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'working', 'done', 'failed', 'expired'])), name='archive_job_state_is_known'), models.CheckConstraint(condition=models.Q(('verb', buffer.archive.models.ArchiveVerb['EXPORT']), ('source__isnull', False), _connector='XOR'), name='archive_job_restores_an_export')],
             },
-        ),
-        migrations.AddIndex(
-            model_name='batch',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.BatchState['LEASED'])), fields=['lease_expires_at'], name='batch_lease_by_expiry'),
-        ),
-        migrations.AddIndex(
-            model_name='batch',
-            index=models.Index(condition=models.Q(('state__in', [buffer.items.rules.states.BatchState['LEASED'], buffer.items.rules.states.BatchState['RETURNED']])), fields=['run', 'ordinal'], name='batch_open'),
-        ),
-        migrations.AddIndex(
-            model_name='batch',
-            index=models.Index(condition=models.Q(('state__in', [buffer.items.rules.states.BatchState['RETURNED'], buffer.items.rules.states.BatchState['QUARANTINED']])), fields=['run'], name='batch_left_alone'),
-        ),
-        migrations.AddConstraint(
-            model_name='batch',
-            constraint=models.UniqueConstraint(fields=('run', 'ordinal'), name='batch_ordinal_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='batch',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['leased', 'returned', 'quarantined', 'confirmed', 'dropped'])), name='batch_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='batch',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', buffer.items.rules.states.BatchState['LEASED']), _negated=True), ('trainer__isnull', False), _connector='OR'), name='batch_lease_has_a_holder'),
-        ),
-        migrations.AddConstraint(
-            model_name='capturesession',
-            constraint=models.UniqueConstraint(fields=('run', 'name'), name='capture_session_name_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='capturesession',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['open', 'scored', 'expired'])), name='capture_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='capturedcall',
-            constraint=models.UniqueConstraint(fields=('session', 'key'), name='captured_call_key_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='capturedcall',
-            constraint=models.UniqueConstraint(fields=('session', 'number'), name='captured_call_number_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='follower',
-            constraint=models.UniqueConstraint(fields=('run', 'name'), name='follower_name_is_taken_once'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'id'], name='fragment_queue_fifo'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'version_min'], name='fragment_queue_by_version'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('batch__isnull', False)), fields=['batch', 'position'], name='fragment_in_batch'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['QUEUED'])), fields=['run', 'epoch', 'environment', 'id'], name='fragment_queue_by_environment'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('state', buffer.items.rules.states.ItemState['WAITING'])), fields=['run', 'slot', 'number'], name='fragment_waiting'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('chunk__isnull', False)), fields=['chunk'], name='fragment_in_chunk'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(models.F('run'), models.OrderBy(models.F('id'), descending=True), condition=models.Q(('segment__isnull', False)), name='fragment_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=models.Index(condition=models.Q(('segment__isnull', False)), fields=['run', 'written_in', 'id'], name='fragment_stream'),
-        ),
-        migrations.AddIndex(
-            model_name='fragmentchunk',
-            index=django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['segment'], name='fragment_by_segment', pages_per_range=16),
-        ),
-        migrations.AddConstraint(
-            model_name='fragmentchunk',
-            constraint=models.UniqueConstraint(fields=('run', 'slot', 'number'), name='fragment_is_stored_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='fragmentchunk',
-            constraint=models.UniqueConstraint(condition=models.Q(('origin', ''), _negated=True), fields=('run', 'origin'), name='fragment_is_restored_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='fragmentchunk',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['waiting', 'queued', 'leased', 'served', 'quarantined', 'dropped'])), name='fragment_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='fragmentchunk',
-            constraint=models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.ItemState['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='fragment_drop_has_a_reason'),
-        ),
-        migrations.AddConstraint(
-            model_name='fragmentchunk',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', (buffer.items.rules.states.ItemState['LEASED'], buffer.items.rules.states.ItemState['SERVED'], buffer.items.rules.states.ItemState['QUARANTINED'])), _negated=True), ('batch__isnull', False), ('uses__gte', 1), _connector='OR'), name='fragment_leased_has_a_batch'),
-        ),
-        migrations.AddConstraint(
-            model_name='fragmentchunk',
-            constraint=models.CheckConstraint(condition=models.Q(('uses__gte', models.F('confirmed'))), name='fragment_uses_are_counted'),
-        ),
-        migrations.AddConstraint(
-            model_name='batchuse',
-            constraint=models.UniqueConstraint(fields=('batch', 'position'), name='use_position_is_one'),
         ),
         migrations.AddField(
             model_name='groupdigest',
@@ -548,57 +485,13 @@ class Migration(migrations.Migration):
             model_name='trajectorygroup',
             index=models.Index(condition=models.Q(('segment__isnull', False)), fields=['run', 'written_in', 'id'], name='group_stream'),
         ),
-        migrations.AddIndex(
-            model_name='trajectorygroup',
-            index=django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['segment'], name='group_by_segment', pages_per_range=16),
-        ),
         migrations.AddConstraint(
             model_name='trajectorygroup',
             constraint=models.UniqueConstraint(condition=models.Q(('origin', ''), _negated=True), fields=('run', 'origin'), name='group_is_restored_once'),
         ),
         migrations.AddConstraint(
             model_name='trajectorygroup',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['waiting', 'queued', 'leased', 'served', 'quarantined', 'dropped'])), name='group_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='trajectorygroup',
-            constraint=models.CheckConstraint(condition=models.Q(('state', buffer.items.rules.states.ItemState['DROPPED']), ('drop_reason', ''), _connector='XOR'), name='group_drop_has_a_reason'),
-        ),
-        migrations.AddConstraint(
-            model_name='trajectorygroup',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', (buffer.items.rules.states.ItemState['LEASED'], buffer.items.rules.states.ItemState['SERVED'], buffer.items.rules.states.ItemState['QUARANTINED'])), _negated=True), ('batch__isnull', False), _connector='OR'), name='group_leased_has_a_batch'),
-        ),
-        migrations.AddConstraint(
-            model_name='trajectorygroup',
-            constraint=models.CheckConstraint(condition=models.Q(('sequences__gte', 1)), name='group_is_not_empty'),
-        ),
-        migrations.AddConstraint(
-            model_name='groupset',
-            constraint=models.UniqueConstraint(fields=('run', 'name'), name='group_set_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='idempotencyrecord',
-            constraint=models.UniqueConstraint(fields=('run', 'key'), name='idempotency_key_is_used_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='labelname',
-            constraint=models.UniqueConstraint(fields=('run', 'label'), name='label_name_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='mixingshare',
-            constraint=models.UniqueConstraint(fields=('run', 'env_id'), name='mixing_share_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='setmember',
-            constraint=models.UniqueConstraint(fields=('set', 'group'), name='set_member_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='tally',
-            constraint=models.UniqueConstraint(fields=('run', 'kind', 'state', 'reason', 'epoch', 'env_id', 'environment', 'size', 'shard'), name='tally_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='unansweredpush',
-            constraint=models.UniqueConstraint(fields=('run', 'fingerprint'), name='unanswered_push_is_one'),
         ),
         migrations.AddIndex(
             model_name='groupdigest',
@@ -613,10 +506,6 @@ class Migration(migrations.Migration):
             index=models.Index(models.F('prompt'), models.F('run'), models.OrderBy(models.F('group'), descending=True), condition=models.Q(('prompt__isnull', False)), name='digest_by_prompt'),
         ),
         migrations.AddIndex(
-            model_name='groupdigest',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['words'], name='digest_by_words'),
-        ),
-        migrations.AddIndex(
             model_name='groupmark',
             index=models.Index(models.F('run'), models.OrderBy(models.F('group'), descending=True), name='mark_newest_first'),
         ),
@@ -627,14 +516,6 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='groupmark',
             index=models.Index(models.F('run'), models.OrderBy(models.F('group'), descending=True), condition=models.Q(('is_pinned', True)), name='mark_pinned'),
-        ),
-        migrations.AddConstraint(
-            model_name='groupmark',
-            constraint=models.CheckConstraint(condition=models.Q(('label__isnull', True), ('label__range', (1, 9)), _connector='OR'), name='mark_label_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='groupmark',
-            constraint=models.CheckConstraint(condition=models.Q(('label__isnull', False), ('is_pinned', True), models.Q(('note', ''), _negated=True), _connector='OR'), name='mark_says_something'),
         ),
         migrations.RunSQL(FIRST_SEGMENT, migrations.RunSQL.noop),
         migrations.RunSQL(STORAGE, migrations.RunSQL.noop),

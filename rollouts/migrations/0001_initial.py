@@ -111,6 +111,10 @@ class Migration(migrations.Migration):
                 ('reason', models.TextField(blank=True, help_text='Reason of the loss, or error of the last attempt.')),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='evaluations', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(fields=['run', 'lesson', '-round'], name='evaluation_newest_first'), models.Index(condition=models.Q(('state__in', ('queued', 'leased'))), fields=['run', 'round', 'position'], name='evaluation_to_do')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ('queued', 'leased', 'done', 'failed', 'lost'))), name='evaluation_state_is_known'), models.UniqueConstraint(condition=models.Q(('state__in', ('queued', 'leased'))), fields=('run', 'lesson'), name='evaluation_open_is_one'), models.CheckConstraint(condition=models.Q(models.Q(('state', 'leased'), _negated=True), ('expires_at__isnull', False), _connector='OR'), name='evaluation_lease_ends')],
+            },
         ),
         migrations.CreateModel(
             name='Fleet',
@@ -135,6 +139,9 @@ class Migration(migrations.Migration):
                 ('info_totals', models.JSONField(blank=True, default=dict, help_text='Sums of numeric values of `info` over the whole run.')),
                 ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='fleet', to='runs.run')),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('observed__in', ('none', 'starting', 'running', 'paused', 'draining', 'drained', 'stopped', 'failed'))), name='fleet_state_is_known'), models.CheckConstraint(condition=models.Q(('incarnation', ''), models.Q(('actor_name', ''), _negated=True), _connector='OR'), name='fleet_manager_has_a_name')],
+            },
         ),
         migrations.CreateModel(
             name='FleetWorker',
@@ -176,6 +183,9 @@ class Migration(migrations.Migration):
                 ('cordon_reason', models.TextField(blank=True, db_default='', default='')),
                 ('fleet', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='workers', to='rollouts.fleet')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('fleet', 'index'), name='fleet_worker_index_is_one'), models.CheckConstraint(condition=models.Q(('state__in', ('starting', 'running', 'paused', 'draining', 'respawning', 'failed', 'stopped'))), name='fleet_worker_state_is_known')],
+            },
         ),
         migrations.CreateModel(
             name='EnvSlot',
@@ -189,6 +199,9 @@ class Migration(migrations.Migration):
                 ('error', models.TextField(blank=True)),
                 ('worker', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='slots', to='rollouts.fleetworker')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('worker', 'slot'), name='env_slot_is_one'), models.CheckConstraint(condition=models.Q(('state__in', ('starting', 'stepping', 'waiting', 'restarting', 'failed', 'stopped'))), name='env_slot_state_is_known')],
+            },
         ),
         migrations.CreateModel(
             name='Lesson',
@@ -226,6 +239,10 @@ class Migration(migrations.Migration):
                 ('last_evaluation', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='rollouts.evaluation')),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='lessons', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(fields=['run', 'position'], name='lesson_in_order')],
+                'constraints': [models.UniqueConstraint(fields=('run', 'name'), name='lesson_name_is_one'), models.CheckConstraint(condition=models.Q(('status__in', [rollouts.lessons.rules.lessons.LessonStatus['LOCKED'], rollouts.lessons.rules.lessons.LessonStatus['ACTIVE'], rollouts.lessons.rules.lessons.LessonStatus['GRADUATED']])), name='lesson_status_is_known'), models.CheckConstraint(condition=models.Q(('weight__gte', 0)), name='lesson_weight_is_positive'), models.CheckConstraint(condition=models.Q(('hold__in', ('', 'locked', 'active'))), name='lesson_hold_is_known'), models.CheckConstraint(condition=models.Q(('weight_factor__gt', 0)), name='lesson_weight_factor_is_positive')],
+            },
         ),
         migrations.CreateModel(
             name='LessonChange',
@@ -242,6 +259,9 @@ class Migration(migrations.Migration):
                 ('policy_step', models.IntegerField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='lesson_changes', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(fields=['run', '-id'], name='lesson_change_newest_first')],
+            },
         ),
         migrations.CreateModel(
             name='LessonOutcome',
@@ -263,6 +283,10 @@ class Migration(migrations.Migration):
                 ('answers', models.JSONField(blank=True, default=list, help_text='Sample answers of a micro-evaluation.')),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='lesson_outcomes', to='runs.run')),
             ],
+            options={
+                'indexes': [django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='lesson_outcome_at'), models.Index(condition=models.Q(('counted', True), ('mode', 'train')), fields=['run', 'epoch', '-id'], name='lesson_outcome_newest_first'), models.Index(condition=models.Q(('mode', 'micro_eval')), fields=['run', 'lesson', '-id'], name='lesson_micro_newest_first')],
+                'constraints': [models.UniqueConstraint(fields=('run', 'key'), name='lesson_outcome_is_unique')],
+            },
         ),
         migrations.CreateModel(
             name='LogRequest',
@@ -282,6 +306,9 @@ class Migration(migrations.Migration):
                 ('note', models.TextField(blank=True)),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='log_requests', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'kind', 'worker', 'slot'), name='log_request_is_one', nulls_distinct=False), models.CheckConstraint(condition=models.Q(('kind__in', ('log', 'stacks'))), name='log_request_kind_is_known')],
+            },
         ),
         migrations.CreateModel(
             name='MeasureCursor',
@@ -329,6 +356,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'metric series',
+                'constraints': [models.UniqueConstraint(fields=('run', 'name'), name='metric_series_is_one')],
             },
         ),
         migrations.CreateModel(
@@ -342,6 +370,9 @@ class Migration(migrations.Migration):
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='metric_samples', to='runs.run')),
                 ('series', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='samples', to='rollouts.metricseries')),
             ],
+            options={
+                'indexes': [models.Index(fields=['series', 'id'], name='metric_sample_by_series'), models.Index(fields=['run', 'id'], name='metric_sample_in_order')],
+            },
         ),
         migrations.CreateModel(
             name='MetricChunk',
@@ -364,6 +395,9 @@ class Migration(migrations.Migration):
                 ('by_amount', models.BinaryField()),
                 ('series', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='packed', to='rollouts.metricseries')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('series', 'number'), name='metric_chunk_is_one'), models.CheckConstraint(condition=models.Q(('samples__gte', 1)), name='metric_chunk_has_a_sample')],
+            },
         ),
         migrations.CreateModel(
             name='Recording',
@@ -395,6 +429,10 @@ class Migration(migrations.Migration):
                 ('file', models.CharField(blank=True, max_length=200)),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='recordings', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(fields=['run', '-requested_at'], name='recording_newest_first'), models.Index(condition=models.Q(('state__in', ['requested', 'recording'])), fields=['run'], name='recording_under_way')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ('requested', 'recording', 'ready', 'failed'))), name='recording_state_is_known'), models.CheckConstraint(condition=models.Q(models.Q(('state', 'ready'), _negated=True), models.Q(('file', ''), _negated=True), _connector='OR'), name='recording_ready_has_a_film')],
+            },
         ),
         migrations.CreateModel(
             name='TokenTally',
@@ -419,6 +457,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'weights deliveries',
+                'constraints': [models.UniqueConstraint(fields=('fleet', 'epoch', 'step', 'worker'), name='weights_delivery_is_one')],
             },
         ),
         migrations.CreateModel(
@@ -438,6 +477,10 @@ class Migration(migrations.Migration):
                 ('unsent_fragments', models.PositiveBigIntegerField(default=0, help_text='Fragments in its spool at the last report; another worker sends them.')),
                 ('fleet', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='attempts', to='rollouts.fleet')),
             ],
+            options={
+                'indexes': [models.Index(fields=['fleet', 'worker', '-id'], name='worker_attempt_newest_first'), models.Index(condition=models.Q(('ended_at', None)), fields=['fleet'], name='worker_attempt_open')],
+                'constraints': [models.UniqueConstraint(fields=('fleet', 'incarnation'), name='worker_attempt_incarnation_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='Annotation',
@@ -509,154 +552,6 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['run', 'id'], name='episode_window_in_order'), django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='episode_window_at')],
                 'constraints': [models.CheckConstraint(condition=models.Q(('count__gte', 1)), name='episode_window_has_an_episode')],
             },
-        ),
-        migrations.AddIndex(
-            model_name='evaluation',
-            index=models.Index(fields=['run', 'lesson', '-round'], name='evaluation_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='evaluation',
-            index=models.Index(condition=models.Q(('state__in', ('queued', 'leased'))), fields=['run', 'round', 'position'], name='evaluation_to_do'),
-        ),
-        migrations.AddConstraint(
-            model_name='evaluation',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ('queued', 'leased', 'done', 'failed', 'lost'))), name='evaluation_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='evaluation',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ('queued', 'leased'))), fields=('run', 'lesson'), name='evaluation_open_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='evaluation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'leased'), _negated=True), ('expires_at__isnull', False), _connector='OR'), name='evaluation_lease_ends'),
-        ),
-        migrations.AddConstraint(
-            model_name='fleet',
-            constraint=models.CheckConstraint(condition=models.Q(('observed__in', ('none', 'starting', 'running', 'paused', 'draining', 'drained', 'stopped', 'failed'))), name='fleet_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='fleet',
-            constraint=models.CheckConstraint(condition=models.Q(('incarnation', ''), models.Q(('actor_name', ''), _negated=True), _connector='OR'), name='fleet_manager_has_a_name'),
-        ),
-        migrations.AddConstraint(
-            model_name='fleetworker',
-            constraint=models.UniqueConstraint(fields=('fleet', 'index'), name='fleet_worker_index_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='fleetworker',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ('starting', 'running', 'paused', 'draining', 'respawning', 'failed', 'stopped'))), name='fleet_worker_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='envslot',
-            constraint=models.UniqueConstraint(fields=('worker', 'slot'), name='env_slot_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='envslot',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ('starting', 'stepping', 'waiting', 'restarting', 'failed', 'stopped'))), name='env_slot_state_is_known'),
-        ),
-        migrations.AddIndex(
-            model_name='lesson',
-            index=models.Index(fields=['run', 'position'], name='lesson_in_order'),
-        ),
-        migrations.AddConstraint(
-            model_name='lesson',
-            constraint=models.UniqueConstraint(fields=('run', 'name'), name='lesson_name_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='lesson',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', [rollouts.lessons.rules.lessons.LessonStatus['LOCKED'], rollouts.lessons.rules.lessons.LessonStatus['ACTIVE'], rollouts.lessons.rules.lessons.LessonStatus['GRADUATED']])), name='lesson_status_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='lesson',
-            constraint=models.CheckConstraint(condition=models.Q(('weight__gte', 0)), name='lesson_weight_is_positive'),
-        ),
-        migrations.AddConstraint(
-            model_name='lesson',
-            constraint=models.CheckConstraint(condition=models.Q(('hold__in', ('', 'locked', 'active'))), name='lesson_hold_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='lesson',
-            constraint=models.CheckConstraint(condition=models.Q(('weight_factor__gt', 0)), name='lesson_weight_factor_is_positive'),
-        ),
-        migrations.AddIndex(
-            model_name='lessonchange',
-            index=models.Index(fields=['run', '-id'], name='lesson_change_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='lessonoutcome',
-            index=django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='lesson_outcome_at'),
-        ),
-        migrations.AddIndex(
-            model_name='lessonoutcome',
-            index=models.Index(condition=models.Q(('counted', True), ('mode', 'train')), fields=['run', 'epoch', '-id'], name='lesson_outcome_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='lessonoutcome',
-            index=models.Index(condition=models.Q(('mode', 'micro_eval')), fields=['run', 'lesson', '-id'], name='lesson_micro_newest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='lessonoutcome',
-            constraint=models.UniqueConstraint(fields=('run', 'key'), name='lesson_outcome_is_unique'),
-        ),
-        migrations.AddConstraint(
-            model_name='logrequest',
-            constraint=models.UniqueConstraint(fields=('run', 'kind', 'worker', 'slot'), name='log_request_is_one', nulls_distinct=False),
-        ),
-        migrations.AddConstraint(
-            model_name='logrequest',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ('log', 'stacks'))), name='log_request_kind_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='metricseries',
-            constraint=models.UniqueConstraint(fields=('run', 'name'), name='metric_series_is_one'),
-        ),
-        migrations.AddIndex(
-            model_name='metricsample',
-            index=models.Index(fields=['series', 'id'], name='metric_sample_by_series'),
-        ),
-        migrations.AddIndex(
-            model_name='metricsample',
-            index=models.Index(fields=['run', 'id'], name='metric_sample_in_order'),
-        ),
-        migrations.AddConstraint(
-            model_name='metricchunk',
-            constraint=models.UniqueConstraint(fields=('series', 'number'), name='metric_chunk_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='metricchunk',
-            constraint=models.CheckConstraint(condition=models.Q(('samples__gte', 1)), name='metric_chunk_has_a_sample'),
-        ),
-        migrations.AddIndex(
-            model_name='recording',
-            index=models.Index(fields=['run', '-requested_at'], name='recording_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='recording',
-            index=models.Index(condition=models.Q(('state__in', ['requested', 'recording'])), fields=['run'], name='recording_under_way'),
-        ),
-        migrations.AddConstraint(
-            model_name='recording',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ('requested', 'recording', 'ready', 'failed'))), name='recording_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='recording',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'ready'), _negated=True), models.Q(('file', ''), _negated=True), _connector='OR'), name='recording_ready_has_a_film'),
-        ),
-        migrations.AddConstraint(
-            model_name='weightsdelivery',
-            constraint=models.UniqueConstraint(fields=('fleet', 'epoch', 'step', 'worker'), name='weights_delivery_is_one'),
-        ),
-        migrations.AddIndex(
-            model_name='workerattempt',
-            index=models.Index(fields=['fleet', 'worker', '-id'], name='worker_attempt_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='workerattempt',
-            index=models.Index(condition=models.Q(('ended_at', None)), fields=['fleet'], name='worker_attempt_open'),
-        ),
-        migrations.AddConstraint(
-            model_name='workerattempt',
-            constraint=models.UniqueConstraint(fields=('fleet', 'incarnation'), name='worker_attempt_incarnation_is_one'),
         ),
         migrations.RunSQL(BLOCKS_IN_ROWS, migrations.RunSQL.noop),
     ]

@@ -69,6 +69,9 @@ class Migration(migrations.Migration):
                 ('changed_at', models.DateTimeField()),
                 ('changed_by', models.CharField(max_length=200)),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('comparator__in', ['no_data', 'not_finite']), ('threshold', None)), models.Q(models.Q(('comparator__in', ['no_data', 'not_finite']), _negated=True), ('threshold__isnull', False)), _connector='OR'), name='alert_rule_compares_with_something')],
+            },
         ),
         migrations.CreateModel(
             name='SizeSample',
@@ -173,6 +176,10 @@ class Migration(migrations.Migration):
                 ('ledger_problem', models.TextField(blank=True)),
                 ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'indexes': [models.Index(models.OrderBy(models.F('created_at'), descending=True), name='run_newest_first'), models.Index(condition=models.Q(('archived_at', None), ('status__in', [runs.lifecycle.rules.RunStatus['DRAINING'], runs.lifecycle.rules.RunStatus['PAUSED'], runs.lifecycle.rules.RunStatus['QUEUED'], runs.lifecycle.rules.RunStatus['RUNNING'], runs.lifecycle.rules.RunStatus['STARTING'], runs.lifecycle.rules.RunStatus['FAILED']])), fields=['status'], name='run_under_way'), models.Index(condition=models.Q(('ledger_problem', ''), _negated=True), fields=['id'], name='run_with_ledger_problem'), django.contrib.postgres.indexes.GinIndex(fields=['tags'], name='run_tags'), django.contrib.postgres.indexes.GinIndex(fields=['environment_words'], name='run_environment_words')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('archived_at', None)), fields=('name',), name='run_name_is_taken_once'), models.UniqueConstraint(condition=models.Q(('archived_at', None), ('is_default', True)), fields=('is_default',), name='run_default_is_one'), models.CheckConstraint(condition=models.Q(('status__in', [runs.lifecycle.rules.RunStatus['DRAFT'], runs.lifecycle.rules.RunStatus['QUEUED'], runs.lifecycle.rules.RunStatus['STARTING'], runs.lifecycle.rules.RunStatus['RUNNING'], runs.lifecycle.rules.RunStatus['PAUSED'], runs.lifecycle.rules.RunStatus['DRAINING'], runs.lifecycle.rules.RunStatus['COMPLETED'], runs.lifecycle.rules.RunStatus['STOPPED'], runs.lifecycle.rules.RunStatus['FAILED']])), name='run_status_is_known'), models.CheckConstraint(condition=models.Q(('advantages__in', ['', 'rloo', 'grpo'])), name='run_advantage_rule_is_known'), models.CheckConstraint(condition=models.Q(('batch_size', None), ('batch_size__gte', 1), _connector='OR'), name='run_batch_size_is_positive'), models.CheckConstraint(condition=models.Q(models.Q(('status', runs.lifecycle.rules.RunStatus['DRAINING']), _negated=True), models.Q(('drain_target', ''), _negated=True), _connector='OR'), name='run_draining_has_a_target')],
+            },
         ),
         migrations.CreateModel(
             name='Environment',
@@ -194,6 +201,9 @@ class Migration(migrations.Migration):
                 ('last_seen_at', models.DateTimeField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='environments', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'env_id'), name='environment_id_is_one'), models.CheckConstraint(condition=models.Q(('group_size__gte', 1)), name='environment_group_size_is_positive')],
+            },
         ),
         migrations.CreateModel(
             name='ApiToken',
@@ -212,6 +222,9 @@ class Migration(migrations.Migration):
                 ('created_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
                 ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='tokens', to='runs.run')),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('revoked_at__isnull', False), models.Q(('issuer', 'person'), ('created_by__isnull', False)), models.Q(models.Q(('issuer', 'person'), _negated=True), ('created_by__isnull', True)), _connector='OR'), name='token_has_an_owner')],
+            },
         ),
         migrations.CreateModel(
             name='AlertSilence',
@@ -227,6 +240,10 @@ class Migration(migrations.Migration):
                 ('rule', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='silences', to='runs.alertrule')),
                 ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='alert_silences', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(models.OrderBy(models.F('until'), descending=True), condition=models.Q(('ended_at', None)), name='alert_silence_lasting')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('rule', None), ('kind', 'rule'), _connector='OR'), name='alert_silence_of_a_rule')],
+            },
         ),
         migrations.AddField(
             model_name='alertrule',
@@ -257,6 +274,10 @@ class Migration(migrations.Migration):
                 ('is_held_back', models.BooleanField(db_default=False, default=False, help_text='Raised during a silence; notifications are withheld.')),
                 ('run', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', runs.alerts.rules.AlertState['RESOLVED']), _negated=True), name='alert_unresolved'), models.Index(models.F('run'), models.OrderBy(models.F('id'), descending=True), name='alert_of_run')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('cleared_at', None)), fields=('key',), name='alert_is_raised_once'), models.CheckConstraint(condition=models.Q(('state__in', [runs.alerts.rules.AlertState['OPEN'], runs.alerts.rules.AlertState['ACKNOWLEDGED'], runs.alerts.rules.AlertState['RESOLVED']])), name='alert_state_is_known'), models.CheckConstraint(condition=models.Q(('cleared_at', None), ('state', runs.alerts.rules.AlertState['RESOLVED']), _connector='OR'), name='alert_cleared_is_resolved')],
+            },
         ),
         migrations.CreateModel(
             name='RunEvent',
@@ -272,6 +293,9 @@ class Migration(migrations.Migration):
                 ('request_id', models.CharField(blank=True, db_default='', help_text='Id of the causing request.', max_length=64)),
                 ('run', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='runs.run')),
             ],
+            options={
+                'indexes': [models.Index(fields=['run', '-id'], name='run_event_newest_first'), models.Index(models.F('actor'), models.OrderBy(models.F('id'), descending=True), name='run_event_of_actor'), models.Index(models.F('kind'), models.OrderBy(models.F('id'), descending=True), name='run_event_of_kind'), django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='run_event_at')],
+            },
         ),
         migrations.CreateModel(
             name='RunNote',
@@ -283,6 +307,9 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='notes', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'revision'), name='run_note_revision_is_one'), models.CheckConstraint(condition=models.Q(('revision__gte', 1)), name='run_note_revision_counts_from_one')],
+            },
         ),
         migrations.CreateModel(
             name='SavedObject',
@@ -329,6 +356,9 @@ class Migration(migrations.Migration):
                 ('last_seen_at', models.DateTimeField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='trainers', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'identity'), name='trainer_identity_is_one')],
+            },
         ),
         migrations.CreateModel(
             name='PolicyVersion',
@@ -344,6 +374,9 @@ class Migration(migrations.Migration):
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='policy_versions', to='runs.run')),
                 ('trainer', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to='runs.trainer')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'epoch', 'step'), name='policy_version_is_published_once'), models.CheckConstraint(condition=models.Q(('step__gte', -1)), name='policy_version_is_real')],
+            },
         ),
         migrations.CreateModel(
             name='WeightsCommand',
@@ -359,6 +392,9 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='weights_commands', to='runs.run')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'number'), name='weights_order_is_one'), models.CheckConstraint(condition=models.Q(('kind__in', ('pin', 'unpin', 'sync'))), name='weights_order_kind_is_known'), models.CheckConstraint(condition=models.Q(models.Q(('kind', 'pin'), _negated=True), ('pinned_step__isnull', False), _connector='OR'), name='weights_order_pin_names_a_version')],
+            },
         ),
         migrations.CreateModel(
             name='AlertDelivery',
@@ -384,145 +420,9 @@ class Migration(migrations.Migration):
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('alert', None), ('change', 'test')), models.Q(('alert__isnull', False), models.Q(('change', 'test'), _negated=True)), _connector='OR'), name='alert_delivery_is_of_an_alert')],
             },
         ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(models.OrderBy(models.F('created_at'), descending=True), name='run_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('archived_at', None), ('status__in', [runs.lifecycle.rules.RunStatus['DRAINING'], runs.lifecycle.rules.RunStatus['PAUSED'], runs.lifecycle.rules.RunStatus['QUEUED'], runs.lifecycle.rules.RunStatus['RUNNING'], runs.lifecycle.rules.RunStatus['STARTING'], runs.lifecycle.rules.RunStatus['FAILED']])), fields=['status'], name='run_under_way'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('ledger_problem', ''), _negated=True), fields=['id'], name='run_with_ledger_problem'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['tags'], name='run_tags'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['environment_words'], name='run_environment_words'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(condition=models.Q(('archived_at', None)), fields=('name',), name='run_name_is_taken_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(condition=models.Q(('archived_at', None), ('is_default', True)), fields=('is_default',), name='run_default_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', [runs.lifecycle.rules.RunStatus['DRAFT'], runs.lifecycle.rules.RunStatus['QUEUED'], runs.lifecycle.rules.RunStatus['STARTING'], runs.lifecycle.rules.RunStatus['RUNNING'], runs.lifecycle.rules.RunStatus['PAUSED'], runs.lifecycle.rules.RunStatus['DRAINING'], runs.lifecycle.rules.RunStatus['COMPLETED'], runs.lifecycle.rules.RunStatus['STOPPED'], runs.lifecycle.rules.RunStatus['FAILED']])), name='run_status_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('advantages__in', ['', 'rloo', 'grpo'])), name='run_advantage_rule_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('batch_size', None), ('batch_size__gte', 1), _connector='OR'), name='run_batch_size_is_positive'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', runs.lifecycle.rules.RunStatus['DRAINING']), _negated=True), models.Q(('drain_target', ''), _negated=True), _connector='OR'), name='run_draining_has_a_target'),
-        ),
-        migrations.AddConstraint(
-            model_name='environment',
-            constraint=models.UniqueConstraint(fields=('run', 'env_id'), name='environment_id_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='environment',
-            constraint=models.CheckConstraint(condition=models.Q(('group_size__gte', 1)), name='environment_group_size_is_positive'),
-        ),
-        migrations.AddConstraint(
-            model_name='apitoken',
-            constraint=models.CheckConstraint(condition=models.Q(('revoked_at__isnull', False), models.Q(('issuer', 'person'), ('created_by__isnull', False)), models.Q(models.Q(('issuer', 'person'), _negated=True), ('created_by__isnull', True)), _connector='OR'), name='token_has_an_owner'),
-        ),
-        migrations.AddIndex(
-            model_name='alertsilence',
-            index=models.Index(models.OrderBy(models.F('until'), descending=True), condition=models.Q(('ended_at', None)), name='alert_silence_lasting'),
-        ),
-        migrations.AddConstraint(
-            model_name='alertsilence',
-            constraint=models.CheckConstraint(condition=models.Q(('rule', None), ('kind', 'rule'), _connector='OR'), name='alert_silence_of_a_rule'),
-        ),
         migrations.AddConstraint(
             model_name='alertrule',
             constraint=models.CheckConstraint(condition=models.Q(('run', None), ('run_filter', ''), _connector='OR'), name='alert_rule_has_one_scope'),
-        ),
-        migrations.AddConstraint(
-            model_name='alertrule',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('comparator__in', ['no_data', 'not_finite']), ('threshold', None)), models.Q(models.Q(('comparator__in', ['no_data', 'not_finite']), _negated=True), ('threshold__isnull', False)), _connector='OR'), name='alert_rule_compares_with_something'),
-        ),
-        migrations.AddIndex(
-            model_name='alert',
-            index=models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', runs.alerts.rules.AlertState['RESOLVED']), _negated=True), name='alert_unresolved'),
-        ),
-        migrations.AddIndex(
-            model_name='alert',
-            index=models.Index(models.F('run'), models.OrderBy(models.F('id'), descending=True), name='alert_of_run'),
-        ),
-        migrations.AddConstraint(
-            model_name='alert',
-            constraint=models.UniqueConstraint(condition=models.Q(('cleared_at', None)), fields=('key',), name='alert_is_raised_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='alert',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [runs.alerts.rules.AlertState['OPEN'], runs.alerts.rules.AlertState['ACKNOWLEDGED'], runs.alerts.rules.AlertState['RESOLVED']])), name='alert_state_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='alert',
-            constraint=models.CheckConstraint(condition=models.Q(('cleared_at', None), ('state', runs.alerts.rules.AlertState['RESOLVED']), _connector='OR'), name='alert_cleared_is_resolved'),
-        ),
-        migrations.AddIndex(
-            model_name='runevent',
-            index=models.Index(fields=['run', '-id'], name='run_event_newest_first'),
-        ),
-        migrations.AddIndex(
-            model_name='runevent',
-            index=models.Index(models.F('actor'), models.OrderBy(models.F('id'), descending=True), name='run_event_of_actor'),
-        ),
-        migrations.AddIndex(
-            model_name='runevent',
-            index=models.Index(models.F('kind'), models.OrderBy(models.F('id'), descending=True), name='run_event_of_kind'),
-        ),
-        migrations.AddIndex(
-            model_name='runevent',
-            index=django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='run_event_at'),
-        ),
-        migrations.AddConstraint(
-            model_name='runnote',
-            constraint=models.UniqueConstraint(fields=('run', 'revision'), name='run_note_revision_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='runnote',
-            constraint=models.CheckConstraint(condition=models.Q(('revision__gte', 1)), name='run_note_revision_counts_from_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='trainer',
-            constraint=models.UniqueConstraint(fields=('run', 'identity'), name='trainer_identity_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='policyversion',
-            constraint=models.UniqueConstraint(fields=('run', 'epoch', 'step'), name='policy_version_is_published_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='policyversion',
-            constraint=models.CheckConstraint(condition=models.Q(('step__gte', -1)), name='policy_version_is_real'),
-        ),
-        migrations.AddConstraint(
-            model_name='weightscommand',
-            constraint=models.UniqueConstraint(fields=('run', 'number'), name='weights_order_is_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='weightscommand',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ('pin', 'unpin', 'sync'))), name='weights_order_kind_is_known'),
-        ),
-        migrations.AddConstraint(
-            model_name='weightscommand',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('kind', 'pin'), _negated=True), ('pinned_step__isnull', False), _connector='OR'), name='weights_order_pin_names_a_version'),
         ),
         # Numbers the frames of live pages over all processes.
         migrations.RunSQL(
