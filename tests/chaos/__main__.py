@@ -19,6 +19,8 @@ from tests.chaos.server import ChaosServer, fake_clock, object_storage
 from tests.server import ROOT
 
 PAGE: Final = ROOT / "docs" / "explanation" / "reliability.md"
+KEPT: Final = ROOT / "benchmarks" / "results" / "chaos"
+"""Reports of published campaigns."""
 DISK_MEGABYTES: Final = 4096
 
 
@@ -67,14 +69,14 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--clock", action="store_true", help="step the clock, with libfaketime")
     parser.add_argument("--control", action="store_true", help="load the server of atroposlib")
     parser.add_argument("--out", type=Path, default=Path("build/chaos"))
-    parser.add_argument("--publish", action="store_true", help="only write the totals of --out")
+    parser.add_argument("--publish", action="store_true", help="only keep the reports of --out, and write the totals")
     return parser.parse_args()
 
 
 def main() -> int:
     options = options_of()
     if options.publish:
-        publish(options.out, PAGE)
+        publish(options.out, KEPT, PAGE)
         return 0
     logging.getLogger("rolldeck").setLevel(logging.ERROR)
     # The disk is unmounted and the server is stopped.

@@ -1,5 +1,6 @@
 """Reports of campaigns: one in JSON for each seed, and a page that adds all of a folder up."""
 
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -31,13 +32,19 @@ def results_of(folder: Path) -> list[Result]:
     return [msgspec.json.decode(path.read_bytes(), type=Result) for path in paths]
 
 
-def publish(folder: Path, page: Path) -> None:
-    """Replace the marked block of a page of the documentation with the totals of a folder."""
+def publish(folder: Path, kept: Path, page: Path) -> None:
+    """Copy the reports of a folder to those kept, and write the totals of these on a page.
+
+    The totals replace the marked block of the page.
+    """
+    kept.mkdir(parents=True, exist_ok=True)
+    for report in folder.glob(f"{PREFIX}*.json"):
+        shutil.copyfile(report, kept / report.name)
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
         raise ValueError(f"{page} has no block between {BEGIN} and {END}")
-    text = totals(results_of(folder))
+    text = totals(results_of(kept))
     page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 

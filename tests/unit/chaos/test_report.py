@@ -34,7 +34,9 @@ def test_the_totals_add_up_all_campaigns_of_a_folder(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
 
-    publish(tmp_path, page)
+    (kept := tmp_path / "kept").mkdir()
+    write_report(kept, result(3, alone))
+    publish(tmp_path, kept, page)
 
     assert "not injected: clock stepped" in text
     assert [each.seed for each in results_of(tmp_path)] == [1, 2, 2]
@@ -42,10 +44,10 @@ def test_the_totals_add_up_all_campaigns_of_a_folder(tmp_path: Path) -> None:
     assert content.startswith(f"before\n{BEGIN}\n")
     assert content.endswith(f"{END}\nafter\n")
     assert "old" not in content
-    assert "3,000 accepted groups and 0 fragments, 3 faults of 2 kinds in 2.0 minutes" in content
+    assert "4,500 accepted groups and 0 fragments, 4 faults of 2 kinds in 3.0 minutes" in content
     assert "again after at most 6.5 s, and fleets after at most 23.4 s. commit abc1234" in content
     assert "2 cores; 2026-01-01 to" in content
-    assert "| kill web again and again | 2 | 4.2 | 10 | 1 | 6.5 |" in content
+    assert "| kill web again and again | 3 | 4.2 | 10 | 1 | 6.5 |" in content
     assert "| flush Valkey | 0 |  |  | 1 | 6.5 |" in content
     assert "| atroposlib | 1 | 1,500 | 7 | 0 |" in content
 
@@ -55,4 +57,4 @@ def test_a_page_without_a_block_is_refused(tmp_path: Path) -> None:
     page.write_text("text\n")
 
     with pytest.raises(ValueError, match="no block"):
-        publish(tmp_path, page)
+        publish(tmp_path, tmp_path / "kept", page)
