@@ -8,9 +8,10 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
-# Tests of make test-full with real processes and deadlines are rerun up to twice. The summary lists
-# every rerun; each indicates a bug of the test. Those of make test are never rerun.
-RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
+# Tests with real processes and deadlines are rerun up to twice: all of make test-full, and those of
+# make test that tests/suites.py names. The summary lists every rerun; each indicates a bug of the test.
+RERUNS := --rerun-show-tracebacks -r fER
+RERUN := --reruns 2 --reruns-delay 1 $(RERUNS)
 # On two cores, three processes for tests that mostly wait, and two for tests with servers, browsers
 # and clusters, which would wait for the processor. tests/scheduling.py assigns tests to processes.
 # A test that hangs fails after 10 minutes; the longest file takes 4.
@@ -190,7 +191,7 @@ tests-read: $(INSTALLED)
 # With more processes than cores, additional threads of torch slow the tests down.
 test-python test-others test-alone test-changed: export OMP_NUM_THREADS := 1
 test-python: setup test-programs
-	$(BIN)/pytest -n $(PROCESSES) $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
+	$(BIN)/pytest $(RERUNS) -n $(PROCESSES) $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
 
 test-full: ## Run all other tests of one machine: browsers, clusters, kills, budgets
 	@$(MAKE) test-others

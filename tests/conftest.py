@@ -26,7 +26,7 @@ from tests.ray_head import RAY_ENVIRONMENT
 from tests.repeated_tests import OPTION, fail_first_try
 from tests.run_folder import enter_run_folder
 from tests.scheduling import SharedServers, check_items, leave, longest_first
-from tests.suites import SUITE_OF_EXPRESSION, is_left_out
+from tests.suites import SUITE_OF_EXPRESSION, WITH_PROCESSES, is_left_out
 
 OURS = ("ROLLDECK_", "DATABASE_URL", "REDIS_URL", "RAY_")
 
@@ -121,8 +121,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Check ids and markers, and sort the longest tests first."""
+    """Check ids and markers, sort the longest tests first, and mark those that may be rerun."""
     check_items(items)
+    for item in items:
+        if any(item.get_closest_marker(name) for name in WITH_PROCESSES):
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
     longest_first(items)
 
 

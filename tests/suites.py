@@ -22,6 +22,8 @@ SUITES: Final = {
     "partner": "make test-partners",
     "debian": "make test-debian",
 }
+WITH_PROCESSES: Final = ("ray", "system", "browser")
+"""Markers of tests that start processes with deadlines: they are rerun up to twice."""
 WITH_REASON: Final = ("full", "alone")
 _WHOLE_FILE: Final = re.compile(
     r"^pytestmark = (?:\[[^\]]*|[^\n]*)\bmark\.(?:full|alone|partner|debian)\b", re.MULTILINE

@@ -69,7 +69,7 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--clock", action="store_true", help="step the clock, with libfaketime")
     parser.add_argument("--control", action="store_true", help="load the server of atroposlib")
     parser.add_argument("--out", type=Path, default=Path("build/chaos"))
-    parser.add_argument("--publish", action="store_true", help="only keep the reports of --out, and write the totals")
+    parser.add_argument("--publish", action="store_true", help="keep the reports and add them up")
     return parser.parse_args()
 
 
