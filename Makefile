@@ -21,7 +21,7 @@ FULL_PROCESSES := 2
 # make test-full runs the tests of a file in their order in it; make test in random order.
 FILE_ORDER := --randomly-dont-reorganize
 # tests/suites.py assigns tests to suites. Paths in ARGS select tests of both.
-QUICK := $(if $(filter tests/%,$(ARGS)),not partner and not debian,not full and not alone and not partner and not debian)
+QUICK := $(if $(filter tests/%,$(ARGS)),not partner and not debian,not full and not release and not alone and not partner and not debian)
 FULL_TESTS := full
 ALONE_TESTS := alone
 # Paths in ARGS may have no test of one of both parts; without them, an empty suite is an error.
@@ -83,7 +83,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup runtime docs serve example-runs demo demo-grpo release audit bench chaos learning gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots test-programs clean
+.PHONY: help setup runtime docs serve example-runs demo demo-grpo release audit bench chaos learning gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-release test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots test-programs clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -181,7 +181,7 @@ test-frontend: setup
 
 # Hundreds of processes load our modules, and pytest rewrites those of the tests: the bytecode of
 # the first one is kept, regardless of the environment.
-test-python test-others test-alone test-changed tests-read: export PYTHONDONTWRITEBYTECODE :=
+test-python test-others test-release test-alone test-changed tests-read: export PYTHONDONTWRITEBYTECODE :=
 
 # Compiles the tests once, before several test processes would do so at the same time.
 tests-read: $(INSTALLED)
@@ -189,16 +189,20 @@ tests-read: $(INSTALLED)
 		$(BIN)/pytest --collect-only -qq >"$$output" || { cat "$$output"; exit 1; }
 
 # With more processes than cores, additional threads of torch slow the tests down.
-test-python test-others test-alone test-changed: export OMP_NUM_THREADS := 1
+test-python test-others test-release test-alone test-changed: export OMP_NUM_THREADS := 1
 test-python: setup test-programs
 	$(BIN)/pytest $(RERUNS) -n $(PROCESSES) $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
 
 test-full: ## Run all other tests of one machine: browsers, clusters, kills, budgets
 	@$(MAKE) test-others
+	@$(MAKE) test-release
 	@$(MAKE) test-alone
 
 test-others: setup test-programs
 	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL_TESTS)" --durations 30 $(ARGS) $(NONE_SELECTED)
+
+test-release: setup test-programs ## Run the tests of a release: wheels, and the commands of the docs
+	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m release --durations 20 $(ARGS) $(NONE_SELECTED)
 
 # Tests that measure time: one after the other, without another test process.
 test-alone: setup test-programs

@@ -1,7 +1,8 @@
 """The suites that a test can belong to, and the marker that assigns it.
 
-`make test` runs every test without a marker of these, `make test-full` those marked `full` or
-`alone`, `make test-partners` those marked `partner`, and `make test-debian` those marked `debian`.
+`make test` runs every test without a marker of these, `make test-full` those marked `full`,
+`release` or `alone`, `make test-partners` those marked `partner`, and `make test-debian` those
+marked `debian`.
 A person chooses the marker, for the reason that it states; a test is never moved because it fails
 at times.
 """
@@ -13,20 +14,21 @@ from typing import Final
 
 import pytest
 
-QUICK: Final = "not full and not alone and not partner and not debian"
+QUICK: Final = "not full and not release and not alone and not partner and not debian"
 SUITE_OF_EXPRESSION: Final = {QUICK: "make test", "full": "make test-full"}
 """Suites with several test processes by their expression; the Makefile repeats them."""
 SUITES: Final = {
     "full": "make test-full",
+    "release": "make test-full",
     "alone": "make test-full",
     "partner": "make test-partners",
     "debian": "make test-debian",
 }
 WITH_PROCESSES: Final = ("ray", "system", "browser")
 """Markers of tests that start processes with deadlines: they are rerun up to twice."""
-WITH_REASON: Final = ("full", "alone")
+WITH_REASON: Final = ("full", "release", "alone")
 _WHOLE_FILE: Final = re.compile(
-    r"^pytestmark = (?:\[[^\]]*|[^\n]*)\bmark\.(?:full|alone|partner|debian)\b", re.MULTILINE
+    rf"^pytestmark = (?:\[[^\]]*|[^\n]*)\bmark\.(?:{'|'.join(SUITES)})\b", re.MULTILINE
 )
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from statistics import median
 from typing import Any, Final
 
@@ -180,6 +181,7 @@ def run(bench: Bench) -> Figures:
 
     with bench.rolldeck(settings=WITH_RAY) as rolldeck:
         pushers = Pushers(rolldeck)
+        _await_spare(rolldeck)
         with pushers.pushing():
             for name, victims in SERVER_PARTS.items():
                 add(name, [_server_killed(rolldeck, pushers, victims) for _ in range(kills)])
@@ -204,6 +206,15 @@ def _server_killed(
         os.kill(pid, signal.SIGKILL)
     _await_server(pushers, began)
     return time.monotonic() - began
+
+
+def _await_spare(rolldeck: RolldeckServer) -> None:
+    """Wait for the spare web process, which a deployment starts after its first minute."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while not any(starmap(processes.is_waiting_spare, processes.descendants(rolldeck.pid).items())):
+        if time.monotonic() > deadline:
+            raise processes.NotStarted(f"no spare waits after {GIVE_UP_SECONDS:.0f} s")
+        time.sleep(POLL_SECONDS)
 
 
 def _await_server(pushers: Pushers, since: float) -> None:

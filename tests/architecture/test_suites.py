@@ -21,6 +21,7 @@ FULL, ALONE, PARTNER = pytest.mark.full, pytest.mark.alone, pytest.mark.partner
         ([], "make test"),
         ([pytest.mark.ray, pytest.mark.django_db(transaction=True)], "make test"),
         ([FULL("starts a cluster")], "make test-full"),
+        ([pytest.mark.release("installs wheels")], "make test-full"),
         ([ALONE("measures frames"), pytest.mark.browser], "make test-full"),
         ([PARTNER], "make test-partners"),
         ([pytest.mark.debian, pytest.mark.system], "make test-debian"),

@@ -37,7 +37,7 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
         "test_a_page_does_not_shift_while_it_loads",
     ): "it observes that the page does not shift, for which there is no event",
     (
-        "e2e/test_budgets.py",
+        "e2e/test_idle_budgets.py",
         "idle_traffic",
     ): "it measures the bytes per second of idle tabs",
     (

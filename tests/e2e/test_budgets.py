@@ -1,12 +1,11 @@
-"""Traffic budgets of the dashboard: the first load, a run page and idle tabs."""
-
-import gzip
+"""Traffic budgets of the dashboard: the first load and a run page."""
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in, sign_in_anew
+from tests.e2e.traffic import Traffic
 from tests.server import Server
 
 pytestmark = [
@@ -20,43 +19,6 @@ FONT_BYTES = 60_000
 RUN_PAGE_REQUESTS = 15
 RUN_SCRIPT_BYTES = 400_000
 RUN_PAGES = [address for address in pages.addresses() if address.startswith("/runs/$name")]
-IDLE_BYTES_PER_MINUTE = 50_000
-IDLE_REQUESTS_PER_MINUTE = 6
-IDLE_SECONDS = 60.0
-IDLE_PLACES = [
-    *("/runs", "/trajectories", "/compare?runs={run}", "/cluster", "/alerts", "/runs/{run}"),
-    *("/runs/{run}/queue", "/runs/{run}/weights", "/runs/{run}/trajectories"),
-    *("/runs/{run}/environments", "/runs/{run}/config", "/runs/{run}/metrics"),
-    "/runs/{run}/fleet",
-]
-
-
-class Traffic:
-    """Bytes that a tab receives over HTTP and over its socket."""
-
-    def __init__(self, page: Page) -> None:
-        self.bytes = 0
-        self.requests = 0
-        self.scripts: dict[str, int] = {}
-        self.packed: set[str] = set()
-        self.fonts: dict[str, Response] = {}
-        page.on("response", self._answered)
-        page.on("websocket", lambda socket: socket.on("framereceived", self._heard))
-
-    def _answered(self, response: Response) -> None:
-        self.requests += 1
-        if response.request.resource_type == "font":
-            self.fonts[response.url] = response
-        if response.request.resource_type == "script":
-            # The budget is in gzip, whichever compression the server used.
-            self.scripts[response.url] = len(gzip.compress(response.body(), 9))
-            if response.headers.get("content-encoding") == "gzip":
-                self.packed.add(response.url)
-        else:
-            self.bytes += int(response.headers.get("content-length", 0) or 0)
-
-    def _heard(self, frame: str | bytes) -> None:
-        self.bytes += len(frame)
 
 
 def test_the_first_page_loads_little_script_and_none_from_elsewhere(
@@ -123,38 +85,3 @@ def test_a_run_page_needs_few_requests_and_little_script(
     # The code of Markdown is loaded by the pages that show some: the overview's notes, and groups.
     requested = sorted({url for url in requested if "/assets/Markdown-" not in url})
     assert len(requested) <= RUN_PAGE_REQUESTS, requested
-
-
-def test_idle_tabs_use_almost_no_resources(context: BrowserContext, server: Server) -> None:
-    run = server.new_run("idle")
-    sign_in(context.new_page(), USERNAME)
-    used = idle_traffic(context, [place.format(run=run) for place in IDLE_PLACES])
-
-    print(f"\nrequests and bytes a minute of idle tabs: {used}")  # noqa: T201 figures
-    assert {
-        place: found
-        for place, found in used.items()
-        if found[0] > IDLE_REQUESTS_PER_MINUTE or found[1] > IDLE_BYTES_PER_MINUTE
-    } == {}
-
-
-def idle_traffic(context: BrowserContext, places: list[str]) -> dict[str, tuple[int, int]]:
-    """Return the requests and bytes of each idle tab in a minute."""
-    tabs: dict[str, tuple[Page, Traffic]] = {}
-    for place in places:
-        page = context.new_page()
-        tabs[place] = page, Traffic(page)
-        page.goto(place)
-        expect(page.locator("[data-live=live]")).to_be_visible()
-        page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(3_000)
-
-    before = {place: (traffic.requests, traffic.bytes) for place, (_, traffic) in tabs.items()}
-    for tab, _ in tabs.values():
-        # Playwright delivers pending events only while it waits.
-        tab.wait_for_timeout(1000 * IDLE_SECONDS / len(tabs))
-    assert min(received for _, received in before.values()) > 0, "nothing was counted"
-    return {
-        place: (traffic.requests - before[place][0], traffic.bytes - before[place][1])
-        for place, (_, traffic) in tabs.items()
-    }

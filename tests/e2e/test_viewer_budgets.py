@@ -14,8 +14,8 @@ from playwright.sync_api import Page, expect
 
 from tests.buffer_factories import group
 from tests.e2e.pushed_groups import conversation, outside_run, push
-from tests.e2e.test_budgets import Traffic
 from tests.e2e.test_page_budgets import SCROLL, busy_run
+from tests.e2e.traffic import Traffic
 from tests.server import Server
 
 pytestmark = pytest.mark.alone("measures the duration of pages")

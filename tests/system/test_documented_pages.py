@@ -18,7 +18,7 @@ from tests.wheels import Installation
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.full("starts a server, and runs the blocks of eighteen pages on it"),
+    pytest.mark.release("starts a server, and runs the blocks of eighteen pages on it"),
 ]
 ADDRESS: Final = "http://127.0.0.1:8000"
 """The address on the pages. The server of the tests has another port."""

@@ -12,7 +12,7 @@ from tests.wheels import Installation
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.full("starts a server with environments of its own, and trains on three runs"),
+    pytest.mark.release("starts a server with environments of its own, and trains on three runs"),
 ]
 # The commands of these pages install packages or start servers; the tests of containers, wheels
 # and partners do the same.

@@ -231,7 +231,7 @@ def test_a_spare_takes_the_place_of_killed_web_processes(shared: Server) -> None
         lines = descendants(shared.process.pid).items()
         return {pid for pid, line in lines if is_waiting_spare(pid, line)}
 
-    wait_until(spares, seconds=60, what="a spare waits")
+    wait_until(spares, seconds=180, what="a spare waits")
     (spare,) = spares()
     for pid in shared.children("config.web"):
         os.kill(pid, signal.SIGKILL)

@@ -21,7 +21,7 @@ from tests import processes
 from tests.server import ROOT, free_port, wait_until
 from tests.wheels import Installation, build, copy_of_tree, empty_installation, pip_wheel
 
-pytestmark = [pytest.mark.system, pytest.mark.full("installs the wheels and their dependencies")]
+pytestmark = [pytest.mark.system, pytest.mark.release("installs the wheels and their dependencies")]
 
 PREVIOUS: Final = "0.0.9"
 CLIENT_BYTES: Final = 60 * 1024**2

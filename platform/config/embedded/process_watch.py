@@ -22,6 +22,8 @@ MAX_DELAY_SECONDS: Final = 10.0
 STABLE_SECONDS: Final = 3.0
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_GENERATIONS: Final = 8
+FIRST_SPARE_SECONDS: Final = 60.0
+"""Time from the start of the deployment to the first spares: its first fleet starts before them."""
 SPARE_SECONDS: Final = 5.0
 """Shortest time between the starts of two spares of one name."""
 
@@ -290,8 +292,10 @@ class ProcessWatch:
 
     def _start_spares(self) -> None:
         """Start missing spares of parts that are ready, so that they delay no start of these."""
-        starting = {watched.part.name for watched in self._watched if watched.ready_at is None}
         now = time.monotonic()
+        if now - self._began_at < FIRST_SPARE_SECONDS:
+            return
+        starting = {watched.part.name for watched in self._watched if watched.ready_at is None}
         for part in [watched.part for watched in self._watched]:
             if part.spare is None or part.name in starting:
                 continue

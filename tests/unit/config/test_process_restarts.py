@@ -83,6 +83,7 @@ def test_a_spare_takes_the_place_of_a_part_that_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_watch, "SPARE_SECONDS", 0.0)
+    monkeypatch.setattr(process_watch, "FIRST_SPARE_SECONDS", 1.0)
     command = Command(name="web", argv=("sleep", "61"), stop_seconds=0.3)
     script = "read log && echo I work >>$log && exec sleep 62"
     spare = Command(name="web-spare", argv=("sh", "-c", script, children.SPARE))
@@ -90,6 +91,8 @@ def test_a_spare_takes_the_place_of_a_part_that_ended(
     watching.start(Part(name="web", prepare=lambda: command, is_ready=lambda _: True, spare=spare))
     watching.wait_until_ready(["web"])
     watching.check_children()
+    assert not (tmp_path / "web-spare.log").exists()
+    eventually(lambda: (watching.check_children(), (tmp_path / "web-spare.log").exists())[1])
     mine = ("--parent", str(os.getpid()), "-f")
 
     def is_running(command: str) -> bool:
