@@ -150,7 +150,7 @@ def test_a_part_that_is_never_ready_is_abandoned(tmp_path: Path) -> None:
             "no memory",
         ),
         (("sh", "-c", "kill -9 $$"), 30.0, "ray failed to start (signal SIGKILL)", ""),
-        (("sleep", "60"), 0.2, "ray was not ready within 0.2 s", ""),
+        (("sleep", "60"), 1.5, "ray was not ready within 1.5 s", ""),
     ],
     ids=["ends", "is killed", "is never ready"],
 )
