@@ -1,4 +1,7 @@
-"""Kill each part of a learning run; it recovers within 30 seconds and reaches its target."""
+"""Kill each part of a learning run; it recovers and reaches its target.
+
+`make bench ROWS=healing` measures the times, on an idle machine.
+"""
 
 import logging
 import os
@@ -14,7 +17,7 @@ import pytest
 from tests.server import Server, running_server, wait_until
 
 MARK = 450.0
-HEALS_WITHIN_SECONDS = 30.0
+HEALS_WITHIN_SECONDS = 180.0
 # The imports of a new process take seconds on an idle machine, and minutes on a loaded one.
 STARTS_WITHIN_SECONDS = 180.0
 LEARNS_WITHIN_SECONDS = 600.0
