@@ -14,7 +14,10 @@ from rolldeck.trainer import Trainer
 from tests.buffer_factories import REGISTRATION, group
 from tests.server import ADMIN_TOKEN, Server, running_server, wait_until
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 KILLS: Final = 10
 BATCH: Final = 4

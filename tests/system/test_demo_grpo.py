@@ -12,7 +12,10 @@ from tests.initial_database import copy_database
 from tests.server import ROOT, environment, free_port, wait_until
 from tests.system.test_up import living
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 SMALL = {
     "fleet": {"num_workers": 1},

@@ -14,7 +14,10 @@ from tests.server import Server, running_server, wait_until
 LEARNS_WITHIN_SECONDS = 600.0
 """About 90 s each on two cores, with a margin for a loaded machine."""
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,10 @@ from examples import ppo_cartpole, ppo_continuous, ppo_recurrent
 from runs.config.rules import run_config
 from runs.config.rules.run_config import PRESETS
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 
 def test_a_pendulum_is_swung_up() -> None:

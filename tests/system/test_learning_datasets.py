@@ -12,7 +12,10 @@ import pytest
 from tests.dataset_training import train_on
 from tests.unit.rollouts.fleet.datasets.dataset_files import write_jsonl
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 
 def test_grpo_improves_on_a_generated_data_set(

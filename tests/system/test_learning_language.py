@@ -21,7 +21,10 @@ from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.tasks.rules.task import CALL, RESULT, Shopping
 from runs.config.rules import run_config
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 TRAIN_STEPS = 35
 CONFIG: dict[str, Any] = {

@@ -12,7 +12,10 @@ from tests import processes
 from tests.buffer_factories import REGISTRATION, group
 from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, Server, environment, running_server, wait_until
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 BATCHES = 8
 KILLED_AT = 3

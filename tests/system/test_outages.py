@@ -42,7 +42,10 @@ from tests.server import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 
 PASSWORD: Final = "a-password-for-tests"
 ASKED_AT_ONCE: Final = 48

@@ -22,7 +22,10 @@ HEALS_WITHIN_SECONDS = 180.0
 STARTS_WITHIN_SECONDS = 180.0
 LEARNS_WITHIN_SECONDS = 600.0
 
-pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.release("starts, loads and kills servers for minutes"),
+]
 logger = logging.getLogger(__name__)
 
 

@@ -12,7 +12,7 @@ from tests.server import NO_RAY, Server, running_server, wait_until
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.full("waits for missed heartbeats, about two minutes"),
+    pytest.mark.release("waits for missed heartbeats, about two minutes"),
 ]
 
 

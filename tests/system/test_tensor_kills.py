@@ -19,7 +19,7 @@ from tests.web_process import web_process
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.system,
-    pytest.mark.full("starts, loads and kills servers for minutes"),
+    pytest.mark.release("starts, loads and kills servers for minutes"),
 ]
 
 KILLS: Final = 4
