@@ -309,6 +309,7 @@ class Campaign:
             return
         replay = {"sampler": "prioritized", "max_reuse": REUSE} if kind == "replay" else {}
         config = {
+            "ends_at_num_steps": False,
             "buffer": sizes | {"max_staleness": 1024, "replay": replay},
             "fleet": {"num_workers": 1, "envs_per_worker": FLEET_ENVS, "fragment_length": 32},
         }
