@@ -193,7 +193,7 @@ test-python test-others test-release test-alone test-changed: export OMP_NUM_THR
 test-python: setup test-programs
 	$(BIN)/pytest $(RERUNS) -n $(PROCESSES) $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
 
-test-full: ## Run all other tests of one machine: browsers, clusters, kills, budgets
+test-full: ## Run all other tests of one machine: the two parts test-others and test-release, then test-alone
 	@$(MAKE) test-others
 	@$(MAKE) test-release
 	@$(MAKE) test-alone
@@ -201,7 +201,7 @@ test-full: ## Run all other tests of one machine: browsers, clusters, kills, bud
 test-others: setup test-programs
 	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL_TESTS)" --durations 30 $(ARGS) $(NONE_SELECTED)
 
-test-release: setup test-programs ## Run the tests of a release: wheels, and the commands of the docs
+test-release: setup test-programs ## Run the tests before a release: wheels, commands of the docs, outages, examples that learn
 	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m release --durations 20 $(ARGS) $(NONE_SELECTED)
 
 # Tests that measure time: one after the other, without another test process.

@@ -55,8 +55,10 @@ def totals(results: Sequence[Result]) -> str:
     lines = []
     if own:
         places = sorted({f"commit {each.commit or 'unknown'}, {each.machine}" for each in own})
-        dates = sorted({each.date for each in own})
-        lines += [f"{claim(own)}. {'; '.join(places)}; {dates[0]} to {dates[-1]}.", ""]
+        dates = " to ".join(
+            sorted({min(each.date for each in own), max(each.date for each in own)})
+        )
+        lines += [f"{claim(own)}. {'; '.join(places)}; {dates}.", ""]
         lines += [*table(own), ""]
         reasons = sorted({reason for each in own for reason in each.not_injected})
         lines += [f"Not injected: {'; '.join(reasons)}.", ""] if reasons else []
