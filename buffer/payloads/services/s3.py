@@ -14,6 +14,8 @@ ATTEMPTS: Final = 3
 CONNECT_SECONDS: Final = 3.0
 SILENT_SECONDS: Final = 5.0
 """Time without a byte of the answer. botocore's own 60 s, five times, hold a push for minutes."""
+GAP_BYTES: Final = 1 << 20
+"""Longest gap between ranges that one request reads. A request waits as long as 1 MB takes."""
 
 
 class S3Payloads(S3Storage):  # type: ignore[misc] # no types
@@ -50,22 +52,19 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return the bytes at each (offset, size), cut at the end of the object.
 
-        Ranges that cover at least half of their span are read with one request.
-
         Raises:
             FileNotFoundError: If the object does not exist.
             OSError: If the read fails.
         """
-        begin = min(offset for offset, _ in ranges)
-        end = max(offset + size for offset, size in ranges)
-        if 2 * sum(size for _, size in ranges) < end - begin:
-            return [self._read(name, offset, size) for offset, size in ranges]
-        span = self._read(name, begin, end - begin)
-        return [span[offset - begin : offset - begin + size] for offset, size in ranges]
+        parts = [b""] * len(ranges)
+        for begin, end, inside in _spans(ranges):
+            span = self._read(name, begin, end - begin)
+            for index in inside:
+                offset, size = ranges[index]
+                parts[index] = span[offset - begin : offset - begin + size]
+        return parts
 
     def _read(self, name: str, offset: int, size: int) -> bytes:
-        if not size:
-            return b""
         byte_range = f"bytes={offset}-{offset + size - 1}"
         try:
             answer = self._client.get_object(
@@ -85,3 +84,18 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
     def remove_folder(self, name: str) -> None:
         """Remove all objects below ``name/``, 1,000 per request."""
         self.bucket.objects.filter(Prefix=f"{self._key(name)}/").delete()
+
+
+def _spans(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int, list[int]]]:
+    """Return (begin, end, indexes of its ranges) of each request that reads the ranges."""
+    spans: list[tuple[int, int, list[int]]] = []
+    for index in sorted(range(len(ranges)), key=ranges.__getitem__):
+        offset, size = ranges[index]
+        if not size:
+            continue
+        begin, end, inside = spans[-1] if spans else (0, -GAP_BYTES - 1, [])
+        if offset - end > GAP_BYTES:
+            spans.append((offset, offset + size, [index]))
+        else:
+            spans[-1] = (begin, max(end, offset + size), [*inside, index])
+    return spans

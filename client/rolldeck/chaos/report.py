@@ -11,8 +11,8 @@ import msgspec
 from rolldeck.chaos.results import Result
 
 PREFIX: Final = "chaos-report-"
-BEGIN: Final = "<!-- campaigns: begin -->"
-END: Final = "<!-- campaigns: end -->"
+BEGIN: Final = "<!-- campaigns: make chaos writes from here -->"
+END: Final = "<!-- campaigns: to here -->"
 
 
 def write_report(folder: Path, result: Result) -> str:

@@ -114,6 +114,36 @@ def test_a_storage_that_stops_answering_ends_the_push(
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.parametrize(
+    ("ranges", "requests"),
+    [
+        ([(0, 9)], 1),
+        ([(7, 0)], 0),
+        ([(5, 3), (0, 5), (8, 2)], 1),
+        ([(2_000, 10), (0, 10), (1_000, 10)], 1),
+        ([(0, 1_000), (100, 10), (1_000 + (1 << 20), 10)], 1),
+        ([(0, 10), (11 + (1 << 20), 10)], 2),
+        ([(0, 10), (5, 10), (2_500_000, 10), (2_999_990, 100)], 2),
+    ],
+    ids=["one", "empty", "unordered", "near", "nested", "far", "behind the end"],
+)
+def test_near_ranges_are_read_with_one_request(
+    ranges: list[tuple[int, int]], requests: int, bucket: Any, endpoint: str
+) -> None:
+    content = bytes(number % 251 for number in range(3_000_000))
+    storage = S3Payloads(
+        bucket_name="rolldeck-tests", endpoint_url=endpoint, region_name="us-east-1"
+    )
+    storage.write_parts("1/1", [content])
+    sent: list[object] = []
+    storage._client.meta.events.register("before-call.s3.GetObject", lambda **_: sent.append(1))
+
+    found = storage.read_ranges("1/1", ranges)
+
+    assert found == [content[offset : offset + size] for offset, size in ranges]
+    assert len(sent) == requests
+
+
 def push(run: Run, *tokens: int) -> list[bytes]:
     groups = [decode_group(body(group(mark=m, tokens=t))) for m, t in enumerate(tokens)]
     accept_groups(run=run, groups=groups, producer="tests", now=NOON)

@@ -62,5 +62,6 @@ def bench(settings: WorkerSettings, *, room: int = 100_000, **options: Any) -> I
         made.publish(0)
         made.order(credits=room)
         yield made
+        made.order()
     finally:
         made.worker.stop()
