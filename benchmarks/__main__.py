@@ -11,6 +11,7 @@ from rich.console import Console
 
 from benchmarks import page, profiler, results
 from benchmarks.bench import Bench, Row
+from benchmarks.machine import provenance
 from benchmarks.peers import PeerMissing
 from benchmarks.rows import (
     extras,
@@ -106,10 +107,9 @@ def _measure(row: Row, bench: Bench, console: Console) -> bool:
     results.write(
         results.merge(
             before,
-            machine=bench.machine,
             kind=kind,
             name=row.name,
-            figures=figures | {"load_before": load_before},
+            figures=figures | provenance(bench.machine) | {"load_before": load_before},
         )
     )
     return True

@@ -11,7 +11,7 @@ from typing import Any, Final
 from benchmarks import figures
 from benchmarks.figures import Better, Target
 from benchmarks.load import OtherProcess, other_process
-from benchmarks.machine import describe
+from benchmarks.machine import describe_server
 from benchmarks.peers import running_atropos
 from benchmarks.profiler import Profiler
 from benchmarks.rolldeck_server import AtroposApi, RolldeckServer, running_rolldeck
@@ -53,7 +53,7 @@ class Bench:
         with running_rolldeck(
             web_workers=self.web_workers, settings=settings, prepare=self.prepare
         ) as rolldeck:
-            self.machine = describe(postgres=rolldeck.postgres_version(), data_folder=rolldeck.var)
+            self.machine = describe_server(rolldeck.postgres_version(), rolldeck.var)
             if self.profiler is not None:
                 self.profiler.watch(rolldeck.web_pids)
             yield rolldeck

@@ -14,11 +14,12 @@ import json
 import os
 import platform
 import re
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+from benchmarks.machine import commit
 
 RESULTS: Final = Path(__file__).with_name("results")
 NEEDED: Final = ("torch", "numpy", "gymnasium", "msgspec", "psutil", "httpx")
@@ -98,7 +99,7 @@ def _machine(gpu: str, seconds: float) -> dict[str, Any]:
         "python": platform.python_version(),
         "processors": os.cpu_count(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": commit() or None,
         "seconds": seconds,
         "rows": {},
     }
@@ -118,15 +119,6 @@ def _save(report: dict[str, Any], folder: Path) -> None:
     if report["gpu"] and folder == RESULTS:
         gpu_page.renew()
         print(f"written to {gpu_page.PAGE}")
-
-
-def _commit() -> str | None:
-    """Return the commit of the checkout; None without git."""
-    command = ["git", "-C", str(RESULTS.parent), "rev-parse", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Train the examples through the whole platform, and compare with published returns.
 
-    python -m benchmarks.learning --tasks acrobot --seeds 5
+    make learning ARGS="--tasks acrobot,staleness --seeds 5"
 
 Each training has a server, a fleet on Ray and an example trainer of its own. The command writes
 `results/learning.json`, and the figure and the table of `docs/explanation/learning.md`; trainings
 that the file has are not repeated. Returns are those of training episodes, with sampled actions.
+The task `staleness` is :mod:`benchmarks.staleness`.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from benchmarks.machine import describe
+from benchmarks import staleness
+from benchmarks.machine import describe_server, provenance, stated
 from benchmarks.page_section import renewed
 from benchmarks.rolldeck_server import TOKEN, RolldeckServer, running_rolldeck
 
@@ -33,6 +35,7 @@ RETURN: Final = "rolldeck/reward/mean"
 POINTS: Final = 400
 POLL_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 3600.0
+STALENESS: Final = "staleness"
 LAST_STEPS: Final = 0.1
 """Share of the train steps whose mean return is the final one."""
 SETTLED: Final = (120.0, 360.0)
@@ -182,9 +185,7 @@ def table(results: Mapping[str, Any]) -> str:
             f"| {name} | {length} | {np.mean(finals):.1f} ± {np.std(finals):.1f} | {each_seed} | "
             f"{task.least:.0f} ({task.source}) | {'yes' if is_met else 'no'} |"
         )
-    return "\n".join(
-        [*lines, "", f"{results['machine']}; commit {results['commit']}; {results['date']}."]
-    )
+    return "\n".join([*lines, "", stated(results)])
 
 
 def draw(results: Mapping[str, Any], path: Path = FIGURE) -> None:
@@ -235,14 +236,16 @@ def write(results: Mapping[str, Any]) -> None:
 def main() -> None:
     """Run the trainings that are not stored, and write results, figure and table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--tasks", default=",".join(TASKS), help="names, separated by commas")
+    parser.add_argument(
+        "--tasks", default=",".join([*TASKS, STALENESS]), help="names, separated by commas"
+    )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--again", action="store_true", help="repeat stored trainings")
     arguments = parser.parse_args()
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always"], capture_output=True, text=True, check=True
-    ).stdout.strip()
     for name in arguments.tasks.split(","):
+        if name == STALENESS:
+            print(staleness.run())
+            continue
         for seed in range(arguments.seeds):
             results = read()
             of_seeds = results["tasks"].setdefault(name, {})
@@ -250,12 +253,12 @@ def main() -> None:
                 continue
             with running_rolldeck(settings={"RAY_ADDRESS": ""}) as rolldeck:
                 found = trained(rolldeck, TASKS[name], seed)
-                machine = describe(postgres=rolldeck.postgres_version(), data_folder=rolldeck.var)
+                machine = describe_server(rolldeck.postgres_version(), rolldeck.var)
             of_seeds[str(seed)] = found
             print(f"{name}, seed {seed}: {found['final']} after {found['seconds']} s", flush=True)
-            today = time.strftime("%Y-%m-%d")
-            write(results | {"machine": machine, "commit": commit, "date": today})
-    print(table(read()))
+            write(results | provenance(machine))
+    if RESULTS.is_file():
+        print(table(read()))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Groups are sampled by the fleet's worker, encoded as on the wire, and passed to 
 batch; each is sampled by the version before its train step.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Self
 
@@ -133,18 +134,23 @@ def train(
     weights: Callable[[], Weights],
     learn: Callable[[Batch], object],
     train_steps: int,
+    versions_behind: int = 0,
 ) -> None:
-    """Train on one batch after the other, each sampled with the preceding weights.
+    """Train on one batch after the other.
 
     Args:
         lesson: Source of the data.
         weights: Returns the trainer's present weights in the published form.
         learn: Updates the weights.
         train_steps: Number of train steps.
+        versions_behind: Age of the data in versions, after the first batches, which are all of
+            version 0.
     """
     lesson.load(weights(), step=0)
+    waiting = deque(lesson.batch() for _ in range(versions_behind))
     for step in range(1, train_steps + 1):
-        learn(lesson.batch())
+        waiting.append(lesson.batch())
+        learn(waiting.popleft())
         lesson.load(weights(), step=step)
 
 

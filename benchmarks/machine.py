@@ -1,22 +1,51 @@
-"""Describe the machine in one line without personal names."""
+"""Machine, commit and date of a measurement, without personal names."""
 
 import os
 import platform
+import subprocess
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
 
 
-def describe(*, postgres: str, data_folder: Path) -> str:
-    """Return processor, memory, kernel, versions and the file system of the data folder."""
+def describe(*more: str) -> str:
+    """Return processor, memory, kernel, the version of Python, and `more`, in one line."""
     return ", ".join(
         (
             f"{_processor()}, {os.cpu_count()} cores",
             f"{_memory_gigabytes():.0f} GB RAM",
             f"Linux {platform.release()}",
             f"Python {platform.python_version()}",
-            f"PostgreSQL {postgres}",
-            f"data on {file_system(data_folder)}",
+            *more,
         )
     )
+
+
+def describe_server(postgres: str, data_folder: Path) -> str:
+    """Return the machine, the version of PostgreSQL and the file system of the data folder."""
+    return describe(f"PostgreSQL {postgres}", f"data on {file_system(data_folder)}")
+
+
+def commit() -> str:
+    """Return the commit of the checkout, with ``-dirty`` after changes; empty without Git."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def provenance(machine: str) -> dict[str, str]:
+    """Return machine, commit and date of a measurement made now."""
+    return {"machine": machine, "commit": commit(), "date": time.strftime("%Y-%m-%d")}
+
+
+def stated(results: Mapping[str, Any]) -> str:
+    """Return the line below a table: machine, commit and date."""
+    return f"{results['machine']}; commit {results['commit']}; {results['date']}."
 
 
 def file_system(folder: Path) -> str:

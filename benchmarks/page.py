@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import page_section
+from benchmarks.machine import stated
 from benchmarks.results import met, number, ratio
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
@@ -25,30 +26,28 @@ def renewed(page: str, results: Mapping[str, Any]) -> str:
 
 def written(results: Mapping[str, Any]) -> str:
     """Return the figures as Markdown."""
+    rows, extras = results["rows"], results["extras"]
     parts = [
-        f"Measured on: {results['machine']}.",
-        _other_machines({**results["rows"], **results["extras"]}),
-        _busy(results["rows"]),
-        _table(results["rows"]),
-        _floor(results["rows"], results["extras"].get("floor", {})),
-        _growth(results["rows"]),
-        _depth(results["rows"].get("P5", {})),
+        measured({**rows, **extras}),
+        _busy(rows),
+        _table(rows),
+        _floor(rows, extras.get("floor", {})),
+        _growth(rows),
+        _depth(rows.get("P5", {})),
+        _healing(extras.get("healing", {})),
+        _extras(extras),
     ]
-    if results["extras"]:
-        parts += [_extras(results["extras"])]
     return "\n\n".join(part for part in parts if part)
 
 
-def _other_machines(measured: Mapping[str, Any]) -> str:
-    """Name the figures that are older and from another machine."""
+def measured(figures: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return machine, commit and date of all figures, and which they are if they differ."""
     names: dict[str, list[str]] = {}
-    for name, figures in measured.items():
-        if "machine" in figures:
-            names.setdefault(figures["machine"], []).append(name)
-    return " ".join(
-        f"Measured earlier, on {machine}: {', '.join(of_machine)}."
-        for machine, of_machine in names.items()
-    )
+    for name, row in figures.items():
+        names.setdefault(stated(row), []).append(name)
+    if len(names) == 1:
+        return f"Measured on: {next(iter(names))}"
+    return "\n".join(f"- {', '.join(several)}: {where}" for where, several in names.items())
 
 
 def _busy(rows: Mapping[str, Any]) -> str:
@@ -156,9 +155,35 @@ def _depth(row: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _healing(figures: Mapping[str, Any]) -> str:
+    """Return the recovery time of every part that was killed."""
+    if not figures:
+        return ""
+    medians = figures["median"]
+    lines = [
+        "### Recovery after SIGKILL",
+        "",
+        f"`healing`, {figures['kills']} kills of each part:",
+        "",
+        "| killed part | median, s | worst, s |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {_words(name.removesuffix('_s'))} | {value} | {figures[name]} |"
+        for name, value in medians.items()
+    ]
+    return "\n".join([*lines, "", f"Target: {figures['mark']}. Reached: {met(figures)}."])
+
+
 def _extras(extras: Mapping[str, Any]) -> str:
     """Name the other measurements, whose figures are in the file of results."""
-    lines = [f"| `{name}` | {figures['measure']} |" for name, figures in extras.items()]
+    lines = [
+        f"| `{name}` | {figures['measure']} |"
+        for name, figures in extras.items()
+        if name not in {"floor", "healing"}
+    ]
+    if not lines:
+        return ""
     heading = "`benchmarks/results/latest.json` also has the figures of these rows:"
     return "\n".join([heading, "", "| row | measures |", "|---|---|", *lines])
 

@@ -16,34 +16,19 @@ Results = dict[str, Any]
 def read(path: Path = LATEST) -> Results:
     """Return the earlier figures; empty without a file."""
     if not path.is_file():
-        return {"machine": "", "rows": {}, "extras": {}}
+        return {"rows": {}, "extras": {}}
     document: Results = json.loads(path.read_text(encoding="utf-8"))
     return document
 
 
 def merge(
-    before: Mapping[str, Any], *, machine: str, kind: str, name: str, figures: Mapping[str, Any]
+    before: Mapping[str, Any], *, kind: str, name: str, figures: Mapping[str, Any]
 ) -> Results:
-    """Return the results with one row (kind `rows`) or extra (kind `extras`) replaced.
-
-    The other figures name their machine if it is not the one of the replaced figures.
-    """
-    earlier = before.get("machine", "")
-    kept: dict[str, dict[str, Any]] = {
-        part: {
-            key: _measured_on(row, earlier, machine) for key, row in before.get(part, {}).items()
-        }
-        for part in ("rows", "extras")
-    }
+    """Return the results with one row (kind `rows`) or extra (kind `extras`) replaced."""
+    kept = {part: {**before.get(part, {})} for part in ("rows", "extras")}
     kept[kind][name] = dict(figures)
     kept[kind] = {key: kept[kind][key] for key in sorted(kept[kind], key=_order)}
-    return {"machine": machine or earlier, **kept}
-
-
-def _measured_on(figures: Mapping[str, Any], earlier: str, machine: str) -> dict[str, Any]:
-    if not earlier or not machine or earlier == machine:
-        return dict(figures)
-    return {"machine": earlier, **figures}
+    return kept
 
 
 def write(results: Mapping[str, Any], path: Path = LATEST) -> None:
@@ -57,7 +42,7 @@ def write(results: Mapping[str, Any], path: Path = LATEST) -> None:
 
 def show(results: Mapping[str, Any], console: Console) -> None:
     """Print the table."""
-    table = Table(title=results["machine"] or None, title_justify="left")
+    table = Table()
     for heading in ("", "measure", "ours", "peer", "unit", "ratio (min–max)", "mark", "met"):
         table.add_column(
             heading,

@@ -1,83 +1,130 @@
-"""Measure the cost of stale data and the benefit of correction: CartPole, in lockstep.
+"""Measure the cost of stale data and the benefit of correction, in lockstep.
 
-    python -m benchmarks.staleness
+    make learning ARGS="--tasks staleness"
 
-Runs the example trainer on data of an exact age in versions, and writes `results/staleness.json`,
-and the figure and the table of `docs/explanation/off-policy.md`. The results are counted in env
-steps, so they are the same on a busy machine.
+Trains the example trainers on data of an exact age in versions, on CartPole and on a lesson, and
+writes `results/staleness.json`, and the figure and the table of `docs/explanation/learning.md`.
+The results are counted in train steps, so they are the same on a busy machine.
 """
 
-import argparse
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import lesson_lockstep
 from benchmarks.lockstep import LockstepFleet, train
+from benchmarks.machine import describe, provenance, stated
+from benchmarks.page_section import renewed
 from runs.config.rules import run_config
 from runs.config.rules.run_config import PRESETS
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results" / "staleness.json"
 FIGURE: Final = ROOT / "docs" / "images" / "staleness.svg"
-PAGE: Final = ROOT / "docs" / "explanation" / "off-policy.md"
-BEGIN: Final = "<!-- staleness: python -m benchmarks.staleness writes from here -->"
+PAGE: Final = ROOT / "docs" / "explanation" / "learning.md"
+BEGIN: Final = "<!-- staleness: make learning writes from here -->"
 END: Final = "<!-- staleness: to here -->"
+SEEDS: Final = 3
+AGES: Final = (1, 2, 4, 8)
 LAST_EPISODES: Final = 20
-MARK: Final = 450
-"""Target mean return of the demo."""
 SETTLED_STEPS: Final = 20
-"""Number of final train steps over which the reached return is averaged."""
+"""Number of final train steps over which the reached value is averaged."""
+SYNCHRONOUS: Final = "synchronous"
+Curve = list[float]
+"""Mean return or score of the newest samples at each train step."""
 
 
 class Trial(NamedTuple):
-    """One variant of the training."""
+    """One variant of the training.
 
-    title: str
-    colour: str
+    Attributes:
+        versions_behind: Age of the data in versions.
+        advantages: Estimator of CartPole's advantages.
+        uses_stored_logprobs: Whether the ratio compares with the stored log probabilities;
+            otherwise with those of the present policy.
+    """
+
     versions_behind: int
     advantages: Literal["gae", "vtrace"] = "vtrace"
     uses_stored_logprobs: bool = True
-    """Whether stored log probabilities are used; otherwise the present policy's replace them."""
 
 
-TRIALS: Final[dict[str, Trial]] = {
-    "synchronous": Trial("synchronous", "#1f6feb", 0),
-    "corrected": Trial("4 versions behind, stored logprobs and V-trace", "#2da44e", 4),
-    "ratio_only": Trial("4 versions behind, stored logprobs and GAE", "#8250df", 4, "gae"),
-    "uncorrected": Trial(
-        "4 versions behind, uncorrected", "#cf222e", 4, "gae", uses_stored_logprobs=False
-    ),
+class Task(NamedTuple):
+    """A training task; its curves are in `unit`, over `train_steps`."""
+
+    unit: str
+    train_steps: int
+    trials: Mapping[str, Trial]
+
+
+_BY_AGE: Final = {SYNCHRONOUS: Trial(0)} | {
+    f"{age} version{'s' if age > 1 else ''} behind": Trial(age) for age in AGES
 }
-Curve = list[tuple[int, float]]
-"""Env steps with the mean return of the last episodes, after every train step."""
+TASKS: Final[Mapping[str, Task]] = {
+    "CartPole, PPO": Task(
+        f"mean return of the last {LAST_EPISODES} episodes",
+        120,
+        _BY_AGE
+        | {
+            "4 behind, GAE": Trial(4, "gae"),
+            "4 behind, uncorrected": Trial(4, "gae", uses_stored_logprobs=False),
+        },
+    ),
+    "lesson, GRPO": Task("mean score of the sampled answers", 60, _BY_AGE),
+}
+LESSON: Final[dict[str, Any]] = {
+    "language": {
+        "lessons": {
+            "two-goods": {
+                "spec": "task:shopping",
+                "kwargs": {"goods": 2},
+                "sampling": {"max_tokens": 24},
+            }
+        },
+        "model": {
+            "hidden_size": 64,
+            "num_hidden_layers": 2,
+            "intermediate_size": 128,
+            "max_position_embeddings": 64,
+        },
+        "group_size": 8,
+        "prompts_per_batch": 16,
+    },
+    "buffer": {"batch_size": 128},
+}
 
 
-def curve(name: str, seed: int, train_steps: int) -> Curve:
-    """Train once and return the curve of the return."""
+def curve(task: str, title: str, seed: int) -> Curve:
+    """Train once; return the curve."""
     import torch
 
-    from examples.ppo_cartpole import Learner, PpoSettings, policy_for
-
-    trial, config = TRIALS[name], PRESETS["cartpole"][1]
     torch.set_num_threads(1)
     torch.manual_seed(seed)
+    train_steps, trial = TASKS[task].train_steps, TASKS[task].trials[title]
+    follow = _cartpole if task.startswith("CartPole") else _lesson
+    return [round(value, 3) for value in follow(trial, seed, train_steps)]
+
+
+def _cartpole(trial: Trial, seed: int, train_steps: int) -> Iterator[float]:
+    from examples.ppo_cartpole import Learner, PpoSettings, policy_for
+
+    config = PRESETS["cartpole"][1]
     policy = policy_for(run_config.to_builtins(config))
     learner = Learner(policy, PpoSettings(advantages=trial.advantages), seed)
     fleet = LockstepFleet(config, seed=seed)
-    points: Curve = []
+    values: Curve = []
 
     def learn(arrays: dict[str, NDArray[Any]], step: int) -> None:
         if not trial.uses_stored_logprobs:
             arrays["behavior_logprob"] = learner.logprobs(arrays)
         learner.learn(arrays, step)
-        points.append((fleet.env_steps, round(fleet.mean_return(LAST_EPISODES), 1)))
+        values.append(max(0.0, fleet.mean_return(LAST_EPISODES)))
 
     train(
         fleet,
@@ -86,59 +133,87 @@ def curve(name: str, seed: int, train_steps: int) -> Curve:
         train_steps=train_steps,
         versions_behind=trial.versions_behind,
     )
-    return points
+    return iter(values)
 
 
-def measure(*, seeds: int, train_steps: int) -> dict[str, Any]:
-    """Run every trial with each seed; return curves by trial and seed."""
-    pairs = list(product(TRIALS, range(seeds)))
+def _lesson(trial: Trial, seed: int, train_steps: int) -> Iterator[float]:
+    from examples.grpo import Learner, Settings
+    from rollouts.fleet.datasets.dataset_task import lesson_task
+    from rollouts.fleet.engine.building import build, clone_behavior
+    from rollouts.fleet.engine.checkpoints import named_tensors
+
+    config = run_config.parse(LESSON)
+    language = config.language
+    assert language is not None  # noqa: S101 LESSON has it
+    built = build(language)
+    tasks = {name: lesson_task(lesson) for name, lesson in language.lessons.items()}
+    clone_behavior(built, tasks, seed=seed)
+    learner = Learner(built.model, Settings(), seed=seed)
+    with lesson_lockstep.LockstepLesson(config, *tasks, seed=seed) as lesson:
+        lesson_lockstep.train(
+            lesson,
+            weights=lambda: dict(named_tensors(built.model)),
+            learn=lambda batch: learner.learn(batch.padded()),
+            train_steps=train_steps,
+            versions_behind=trial.versions_behind,
+        )
+        return iter(lesson.rewards[:train_steps])
+
+
+def measure(tasks: Sequence[str]) -> dict[str, Any]:
+    """Train every trial of the tasks with each seed; return the curves by task and title."""
+    kinds = [(task, title) for task in tasks for title in TASKS[task].trials]
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
-        curves = list(pool.map(_curve_of, [(*pair, train_steps) for pair in pairs]))
-    return {
-        "environment": PRESETS["cartpole"][1].environment.spec,
-        "train_steps": train_steps,
-        "curves": {
-            name: [curve for (of, _), curve in zip(pairs, curves, strict=True) if of == name]
-            for name in TRIALS
-        },
-    }
-
-
-def _curve_of(arguments: tuple[str, int, int]) -> Curve:
-    return curve(*arguments)
+        futures = {
+            kind: [pool.submit(curve, *kind, seed) for seed in range(SEEDS)] for kind in kinds
+        }
+        return {
+            task: {
+                title: [future.result() for future in futures[task, title]]
+                for title in TASKS[task].trials
+            }
+            for task in tasks
+        }
 
 
 def reached(points: Curve) -> float:
-    """Return the mean return over the last train steps."""
-    return float(np.mean([value for _, value in points[-SETTLED_STEPS:]]))
+    """Return the mean over the last train steps."""
+    return float(np.mean(points[-SETTLED_STEPS:]))
 
 
-def steps_to(points: Curve, mark: float) -> int | None:
-    """Return the env steps until the mean return first reached `mark`."""
-    return next((env_steps for env_steps, value in points if value >= mark), None)
+def read() -> dict[str, Any]:
+    """Return the stored results."""
+    if not RESULTS.is_file():
+        return {"tasks": {}}
+    results: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return results
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Return the figures as Markdown."""
+    """Return the figures as Markdown, with machine and commit; empty without results."""
+    if not results["tasks"]:
+        return ""
     lines = [
-        f"| data and trainer | env steps to {MARK}, each seed | return at the end, each seed |",
-        "|---|---|---|",
+        "| task | data | end, each seed | mean of all train steps, each seed | as synchronous |",
+        "|---|---|---|---|---|",
     ]
-    for name, curves in results["curves"].items():
-        arrived = ", ".join(_arrival(steps_to(curve, MARK)) for curve in curves)
-        ends = ", ".join(f"{reached(curve):.0f}" for curve in curves)
-        lines.append(f"| {TRIALS[name].title} | {arrived} | {ends} |")
-    return "\n".join(lines)
+    for task, curves in results["tasks"].items():
+        for title, seeds in curves.items():
+            columns = [[measured(one) for one in seeds] for measured in (reached, np.mean)]
+            least = [
+                min(measured(one) for one in curves[SYNCHRONOUS]) for measured in (reached, np.mean)
+            ]
+            overlap = [max(values) >= low for values, low in zip(columns, least, strict=True)]
+            shown = [", ".join(f"{value:.3g}" for value in values) for values in columns]
+            lines.append(f"| {task} | {title} | {' | '.join(shown)} | {_in_words(*overlap)} |")
+    return "\n".join([*lines, "", stated(results)])
 
 
-def _arrival(env_steps: int | None) -> str:
-    return "never" if env_steps is None else f"{env_steps:,}"
-
-
-def renewed(page: str, results: Mapping[str, Any]) -> str:
-    """Return the page with the table of `results` between its markers."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(results)}\n{END}{rest.partition(END)[2]}"
+def _in_words(has_end: bool, has_mean: bool) -> str:
+    """Return whether the range of the seeds reaches that of the synchronous ones."""
+    if has_end:
+        return "yes" if has_mean else "at the end, learns more slowly"
+    return "no"
 
 
 def draw(results: Mapping[str, Any], path: Path = FIGURE) -> None:
@@ -150,42 +225,31 @@ def draw(results: Mapping[str, Any], path: Path = FIGURE) -> None:
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "rolldeck", "font.size": 10}
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 4.4), layout="constrained")
-    for name, curves in results["curves"].items():
-        trial = TRIALS[name]
-        env_steps = [point[0] for point in curves[0]]
-        values = np.array([[value for _, value in curve] for curve in curves])
-        axes.plot(env_steps, values.mean(axis=0), color=trial.colour, label=trial.title)
-        axes.fill_between(
-            env_steps, values.min(axis=0), values.max(axis=0), color=trial.colour, alpha=0.15, lw=0
-        )
-    axes.set(
-        xlabel="env steps",
-        ylabel=f"mean return of the last {LAST_EPISODES} episodes",
-        ylim=(0, 520),
+    colours = ("#0a3069", "#1f6feb", "#2da44e", "#bf8700", "#bc4c00", "#8250df", "#cf222e")
+    figure, panels = plt.subplots(1, len(results["tasks"]), figsize=(9, 4.2), layout="constrained")
+    for axes, (task, curves) in zip(np.atleast_1d(panels), results["tasks"].items(), strict=True):
+        for colour, (title, seeds) in zip(colours, curves.items(), strict=False):
+            values, steps = np.array(seeds), np.arange(1, len(seeds[0]) + 1)
+            axes.plot(steps, values.mean(axis=0), color=colour, label=title, lw=1.2)
+            axes.fill_between(
+                steps, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.1, lw=0
+            )
+        axes.set(title=task, xlabel="train steps", ylabel=TASKS[task].unit)
+        axes.spines[["top", "right"]].set_visible(False)
+    widest = max(np.atleast_1d(panels), key=lambda axes: len(axes.get_lines()))
+    figure.legend(
+        *widest.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
     )
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
-def main() -> None:
-    """Measure, then write results, figure and table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--train-steps", type=int, default=80)
-    parser.add_argument("--draw-only", action="store_true", help="use the saved results")
-    arguments = parser.parse_args()
-    if not arguments.draw_only:
-        figures = measure(seeds=arguments.seeds, train_steps=arguments.train_steps)
-        RESULTS.write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+def run() -> str:
+    """Train every trial, write results, figure and table; return the table."""
+    results = provenance(describe()) | {"tasks": measure(list(TASKS))}
+    RESULTS.write_text(json.dumps(results, separators=(",", ":")) + "\n", encoding="utf-8")
     draw(results)
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
-    print(table(results))
-
-
-if __name__ == "__main__":
-    main()
+    text = table(results)
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(renewed(page, text, begin=BEGIN, end=END), encoding="utf-8")
+    return text

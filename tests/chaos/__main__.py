@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from benchmarks.machine import commit
 from rolldeck.chaos.campaign import Campaign
 from rolldeck.chaos.report import publish, write_report
 from tests.chaos.control import Control, ReferenceServer
@@ -48,12 +49,6 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
     finally:
         thaw(mount)
         subprocess.run(["umount", "--lazy", mount], check=False)
-
-
-def commit() -> str:
-    """Return the commit of the working tree; empty without Git."""
-    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def options_of() -> argparse.Namespace:

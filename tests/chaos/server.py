@@ -154,7 +154,7 @@ class ChaosServer:
                 cwd=self._root,
                 env=self._environment | {"ROLLDECK_PORT": str(free_port())},
                 capture_output=True,
-                timeout=30,
+                timeout=120,
                 check=False,
             ).returncode
         return 0

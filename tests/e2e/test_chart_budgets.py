@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState
 
+from tests.e2e import figures
 from tests.e2e.conftest import USERNAME, create_superuser, in_the_shell, sign_in
 from tests.server import Server, running_server, wait_until
 
@@ -146,7 +147,11 @@ def test_the_overview_of_a_month_is_painted_with_cold_caches(
                 with fresh(chromium, server, session) as page:
                     seconds_by_page[name].append(seconds_to_curves(page, f"/runs/{MONTH}{tab}"))
 
-    print(f"\nnavigation → curves of a month, 5,000 names: {summary(seconds_by_page)}")  # noqa: T201 figures
+    figures.show(
+        "navigation → painted curves of 30 days, 5,000 metrics",
+        summary(seconds_by_page),
+        f"{OVERVIEW_SECONDS} s",
+    )
     metrics = seconds_by_page.pop("metrics, cold browser")
     assert above(OVERVIEW_SECONDS, seconds_by_page) == {}
     assert median(metrics) <= METRICS_SECONDS
@@ -167,8 +172,12 @@ def test_twenty_runs_of_a_million_samples_are_painted_over_every_axis(
                     address = f"/compare?runs={','.join(RUNS)}&x={axis}"
                     painted[axis].append(seconds_to_curves(page, address))
 
-    print(f"\n20 runs × 1 M samples, answered (cold first): {summary(answered)}")  # noqa: T201 figures
-    print(f"navigation → painted: {summary(painted)}")  # noqa: T201 figures
+    figures.show(
+        "lines of 20 runs × 1,000,000 samples: API, cold first",
+        summary(answered),
+        f"{LINES_SECONDS} s",
+    )
+    figures.show("… navigation → painted", summary(painted), "–")
     assert above(LINES_SECONDS, {axis: each[1:] for axis, each in answered.items()}) == {}
 
 

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.e2e import figures
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.traffic import Traffic
 from tests.server import Server
@@ -29,7 +30,12 @@ def test_idle_tabs_use_almost_no_resources(context: BrowserContext, server: Serv
     sign_in(context.new_page(), USERNAME)
     used = idle_traffic(context, [place.format(run=run) for place in IDLE_PLACES])
 
-    print(f"\nrequests and bytes a minute of idle tabs: {used}")  # noqa: T201 figures
+    requests, received = (max(column) for column in zip(*used.values(), strict=True))
+    figures.show(
+        f"idle page, the highest of {len(used)}",
+        f"{requests} requests, {received / 1000:.0f} kB a minute",
+        f"{IDLE_REQUESTS_PER_MINUTE} requests, {IDLE_BYTES_PER_MINUTE / 1000:.0f} kB",
+    )
     assert {
         place: found
         for place, found in used.items()

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
+from tests.e2e import figures
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.pushed_groups import LONG_TOKENS, long_group, outside_run, push
 from tests.server import Server, wait_until
@@ -141,7 +142,9 @@ def test_only_panels_near_the_viewport_are_mounted(signed_in: Page, thousand_pan
         page.evaluate(f"scrollTo(0, document.documentElement.scrollHeight * {place / 10})")
         seen.append(wait_until(settled, seconds=10, what="only panels near the viewport are drawn"))
 
-    print(f"\n{PANELS} panels, from top to bottom: {seen}")  # noqa: T201 figures
+    figures.show(
+        f"drawn panels of {PANELS}", f"at most {max(one['drawn'] for one in seen)}", f"{A_PAGE}"
+    )
     assert {sample["cards"] for sample in seen} == {PANELS}
     assert [sample["far"] for sample in seen] == [0] * len(seen)
     assert all(0 < sample["drawn"] <= sample["near"] < A_PAGE for sample in seen)
@@ -161,9 +164,10 @@ def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(
     measured = page.evaluate(SCROLL, [box, SCROLL_SECONDS, 60])
 
     rate = 1000 * measured["frames"] / measured["ms"]
-    print(  # noqa: T201 figures
-        f"\n{LONG_TOKENS} tokens, scrolled {measured['top']} px in {SCROLL_SECONDS:.0f} s: "
-        f"{rate:.1f} frames/s, the longest {measured['longest']:.0f} ms"
+    figures.show(
+        f"scroll through {LONG_TOKENS:,} tokens",
+        f"{rate:.0f} frames/s, the longest {measured['longest']:.0f} ms",
+        f"{FRAMES_PER_SECOND} frames/s",
     )
     assert measured["top"] > 5_000, "nothing was scrolled, so nothing was measured"
     assert rate >= FRAMES_PER_SECOND
@@ -207,8 +211,8 @@ def test_twenty_live_charts_are_drawn_at_sixty_frames_a_second(
     after = page.evaluate(POINTS)
 
     rate = 1000 * measured["frames"] / measured["ms"]
-    print(  # noqa: T201 figures
-        f"\n{LIVE_CHARTS} live charts: {rate:.1f} frames/s, slow frames (ms): {measured['slow']}"
+    figures.show(
+        f"{LIVE_CHARTS} live charts", f"{rate:.0f} frames/s", f"{LIVE_FRAMES_PER_SECOND} frames/s"
     )
     assert len(after) == LIVE_CHARTS
     assert all(new > old for old, new in zip(before, after, strict=True)), "nothing was live"
@@ -271,20 +275,21 @@ def test_memory_and_repaints_of_a_page_of_a_busy_run_are_bounded(
 
     settled = [sample for at, sample in samples if at > WARM_SECONDS]
     third = max(1, len(settled) // 3)
-    print(f"\n{number} pushes, {len(frame_bytes)} frames in {SOAK_SECONDS:.0f} s")  # noqa: T201 figures
     for name in settled[0]:
         first, last = (
             median(sample[name] for sample in part) for part in (settled[:third], settled[-third:])
         )
-        print(f"{name}: {first:.0f} → {last:.0f}")  # noqa: T201 figures
         if name == "JSHeapUsedSize":
+            figures.show(
+                f"memory of a page of a busy run in {SOAK_SECONDS:.0f} s",
+                f"{first / 1e6:.1f} to {last / 1e6:.1f} MB",
+                f"{MEMORY_BYTES / 1e6:.0f} MB after 8 hours",
+            )
             # Windows of rows still fill in these minutes, so this overestimates a day.
             growing = (last - first) / (2 / 3 * (SOAK_SECONDS - WARM_SECONDS))
             assert last + growing * A_DAY_SECONDS <= MEMORY_BYTES, "within 8 hours"
         else:
             assert last <= GROWTH * first, name
-    print(f"announced by itself: {len(announced)} times, {announced[-3:]}")  # noqa: T201 figures
-    print(f"shifted: {shifted:.3f}")  # noqa: T201 figures
     assert shifted <= SHIFTED
     assert len(frame_bytes) > number / 2, "the page received few frames"
     assert len(announced) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
@@ -309,10 +314,10 @@ def test_the_heap_of_a_live_page_stays_flat(signed_in: Page, server: Server) -> 
     settled = [sample for sample in samples if sample[0] >= HEAP_WARM_PART * HEAP_REPORTS]
     reports, sizes = np.array(settled).T
     slope, _ = np.polyfit(reports, sizes, 1)
-    print(  # noqa: T201 figures
-        f"\nheap after {reports[0]:.0f} reports: {sizes[0] / 1e6:.2f} MB, after {reports[-1]:.0f}: "
-        f"{sizes[-1] / 1e6:.2f} MB; {slope:.0f} bytes per report, "
-        f"{time.monotonic() - began:.0f} s"
+    figures.show(
+        f"growth of the heap with each of {HEAP_REPORTS:,} reports",
+        f"{slope:.0f} bytes",
+        f"{HEAP_BYTES_PER_REPORT} bytes",
     )
     assert slope <= HEAP_BYTES_PER_REPORT
 
@@ -352,5 +357,5 @@ def test_a_hidden_tab_receives_few_bytes_of_a_busy_run(server: Server, chromium:
     rate = (sum(frame_bytes) - before) / (time.monotonic() - began)
     context.close()
 
-    print(f"\na hidden tab of a busy run: {rate:.0f} bytes/s")  # noqa: T201 figures
+    figures.show("hidden page of a busy run", f"{rate:.0f} bytes a second", "1,000 bytes")
     assert rate <= 1_000

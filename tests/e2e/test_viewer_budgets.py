@@ -13,6 +13,7 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.buffer_factories import group
+from tests.e2e import figures
 from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.e2e.test_page_budgets import SCROLL, busy_run
 from tests.e2e.traffic import Traffic
@@ -95,7 +96,11 @@ def test_the_group_diff_of_28_megabytes_opens_within_a_second(
         page.get_by_text(re.compile("deletion")).first.wait_for()
         seconds.append(time.monotonic() - began)
 
-    print(f"\ngroup diff of {SEQUENCES} × {SEQUENCE_TOKENS} tokens: {seconds}")  # noqa: T201 figures
+    figures.show(
+        f"group diff of {SEQUENCES} sequences × {SEQUENCE_TOKENS:,} tokens",
+        f"{max(seconds):.2f} s",
+        f"{OPEN_SECONDS} s",
+    )
     assert max(seconds) <= OPEN_SECONDS
 
 
@@ -130,7 +135,11 @@ def test_a_conversation_of_200_turns_opens_within_a_second_and_scrolls(
     )
 
     rate = 1000 * measured["frames"] / measured["ms"]
-    print(f"\n{TURNS} turns: opened in {seconds} s, scrolled {measured}: {rate:.1f} frames/s")  # noqa: T201 figures
+    figures.show(
+        f"{TURNS} turns with tools, {ANSWER_WORDS:,} words, an image of 4 MB",
+        f"opened in {max(seconds):.2f} s; scrolled with {rate:.0f} frames/s",
+        f"{OPEN_SECONDS} s; {FRAMES_PER_SECOND} frames/s",
+    )
     assert max(seconds) <= OPEN_SECONDS
     assert measured["top"] > 5_000, "nothing was scrolled, so nothing was measured"
     assert rate >= FRAMES_PER_SECOND
@@ -168,6 +177,10 @@ def test_a_live_run_page_costs_little(signed_in: Page, server: Server) -> None:
     core = (task_seconds() - used) / passed
     received = (traffic.bytes - before) / passed * 60
 
-    print(f"\nlive run page: {core:.2%} of a core, {received:.0f} bytes a minute")  # noqa: T201 figures
+    figures.show(
+        "live run page, one push a second",
+        f"{100 * core:.1f} % of a core; {received / 1000:.0f} kB a minute",
+        f"{100 * LIVE_CORE:.0f} %; {LIVE_BYTES / 1000:.0f} kB",
+    )
     assert core <= LIVE_CORE
     assert received <= LIVE_BYTES

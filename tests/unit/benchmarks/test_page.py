@@ -4,7 +4,8 @@ import pytest
 
 from benchmarks import page, results
 
-ROW = {
+WHERE = {"machine": "two cores", "commit": "abc", "date": "2026-01-02"}
+ROW = WHERE | {
     "measure": "POST",
     "peer_is": "Atropos",
     "unit": "groups/s",
@@ -18,11 +19,8 @@ ROW = {
         {"work": "4×", "ours": 9.0, "peer": 3.0, "ratio": 3.0, "spread": {"ratio": [2.0, 4.0]}}
     ],
 }
-FOUND = {
-    "machine": "two cores",
-    "rows": {"P1": ROW},
-    "extras": {"waiters": {"measure": "waiting", "all_wait": {"heartbeat": {"p50_ms": 2.0}}}},
-}
+WAITERS = WHERE | {"measure": "waiting", "all_wait": {"heartbeat": {"p50_ms": 2.0}}}
+FOUND = {"rows": {"P1": ROW}, "extras": {"waiters": WAITERS}}
 
 
 def test_the_page_shows_the_last_measured_figures() -> None:
@@ -34,7 +32,9 @@ def test_the_page_shows_the_last_measured_figures() -> None:
 def test_only_the_text_between_the_markers_is_rewritten() -> None:
     text = page.renewed(f"before\n{page.BEGIN}\nold\n{page.END}\nafter", FOUND)
 
-    assert text.startswith(f"before\n{page.BEGIN}\nMeasured on: two cores.\n")
+    assert text.startswith(
+        f"before\n{page.BEGIN}\nMeasured on: two cores; commit abc; 2026-01-02.\n"
+    )
     assert text.endswith(f"{page.END}\nafter")
     assert "old" not in text
     assert page.renewed(text, FOUND) == text
@@ -61,7 +61,7 @@ def test_a_row_shows_its_variants_below_it() -> None:
 
 def test_the_page_shows_rows_as_shares_of_the_floor_of_the_machine() -> None:
     parts = {"receive_ms": 1.0, "parse_ms": 0.5, "write_ms": 0.8, "commit_ms": 0.7}
-    floor = parts | {"measure": "floor", "P1_ms": 0.4, "P2_ms": 5.0, "P4_ms": 0.25}
+    floor = WHERE | parts | {"measure": "floor", "P1_ms": 0.4, "P2_ms": 5.0, "P4_ms": 0.25}
 
     text = page.written(FOUND | {"extras": {"floor": floor}})
 
@@ -81,10 +81,28 @@ def test_the_page_shows_the_cost_of_the_queue_length() -> None:
     assert "| peer, 50,000 | – | – | 13 |" in text
 
 
-def test_the_page_names_the_machine_of_older_figures() -> None:
-    text = page.written(FOUND | {"rows": {"P1": ROW, "P2": ROW | {"machine": "four cores"}}})
+def test_the_page_names_machine_commit_and_date_of_each_figure() -> None:
+    older = ROW | {"machine": "four cores"}
+    text = page.written(FOUND | {"rows": {"P1": ROW, "P2": older, "P3": older | {"commit": "def"}}})
 
-    assert "Measured on: two cores.\n\nMeasured earlier, on four cores: P2.\n" in text
+    assert text.startswith(
+        "- P1, waiters: two cores; commit abc; 2026-01-02.\n"
+        "- P2: four cores; commit abc; 2026-01-02.\n"
+        "- P3: four cores; commit def; 2026-01-02.\n"
+    )
+
+
+@pytest.mark.parametrize(("is_met", "word"), [(True, "yes"), (False, "no")])
+def test_the_page_shows_how_fast_each_killed_part_recovers(is_met: bool, word: str) -> None:
+    killed = {"kills": 20, "web_process_s": 1.9, "median": {"web_process_s": 0.4}}
+    row = WHERE | killed | {"measure": "kill", "mark": "web ≤ 2 s", "mark_met": is_met}
+
+    text = page.written(FOUND | {"extras": {"healing": row}})
+
+    assert "`healing`, 20 kills of each part:" in text
+    assert "| web process | 0.4 | 1.9 |" in text
+    assert f"Target: web ≤ 2 s. Reached: {word}." in text
+    assert "latest.json" not in text
 
 
 def test_the_page_marks_rows_measured_on_a_busy_machine() -> None:

@@ -1,49 +1,52 @@
-"""The staleness page contains the measured figures."""
-
-import json
-import math
+"""Figures of trainings on stale data, and their table on the page."""
 
 import pytest
 
 from benchmarks import staleness
-from benchmarks.staleness import TRIALS, reached, renewed, steps_to, table
+from benchmarks.page_section import renewed
+from benchmarks.staleness import SEEDS, SYNCHRONOUS, TASKS, reached, table
 
-RESULTS = json.loads(staleness.RESULTS.read_text())
-
-
-def test_the_target_is_reached_when_it_is_first_met_or_never() -> None:
-    points = [(10, -math.inf), (20, 100.0), (30, 460.0), (40, 20.0), (50, 470.0)]
-
-    assert steps_to(points, 450) == 30
-    assert steps_to(points, 480) is None
+WHERE = {"machine": "two cores", "commit": "abc", "date": "2026-01-02"}
 
 
-def test_the_final_return_is_over_the_last_episodes() -> None:
-    assert reached([(step, 0.0) for step in range(50)] + [(50 + i, 9.0) for i in range(20)]) == 9
+def curve(early: float, late: float) -> list[float]:
+    return [early] * 30 + [late] * 20
+
+
+def test_the_final_value_is_that_of_the_last_train_steps() -> None:
+    assert reached(curve(0.0, 9.0)) == 9.0
 
 
 def test_the_page_holds_the_table_of_the_results() -> None:
+    results = staleness.read()
     page = staleness.PAGE.read_text(encoding="utf-8")
 
-    assert table(RESULTS) in page
-    assert renewed(page, RESULTS) == page
+    text = renewed(page, table(results), begin=staleness.BEGIN, end=staleness.END)
+
+    assert page == text
+    for name, curves in results["tasks"].items():
+        assert {*curves} == {*TASKS[name].trials}
+        assert {len(seeds) for seeds in curves.values()} == {SEEDS}
 
 
-def test_a_trial_that_misses_the_target_is_marked() -> None:
-    curves = {"curves": {"synchronous": [[[10, 3.0]]]}}
+@pytest.mark.parametrize(
+    ("early", "late", "words"),
+    [
+        ([1.0, 3.0], [8.0, 9.0], "yes"),
+        ([5.0, 6.0], [9.0, 10.0], "yes"),
+        ([0.1, 0.2], [8.0, 9.0], "at the end, learns more slowly"),
+        ([1.0, 3.0], [6.0, 6.9], "no"),
+    ],
+    ids=["equal", "better", "slower", "worse"],
+)
+def test_a_trial_is_compared_with_the_range_of_the_synchronous_seeds(
+    early: list[float], late: list[float], words: str
+) -> None:
+    fresh = [curve(1.2, 8.0), curve(3.0, 9.0)]  # means 3.9 and 5.4
+    stale = [curve(*pair) for pair in zip(early, late, strict=True)]
 
-    assert table(curves).endswith("| synchronous | never | 3 |")
+    text = table(WHERE | {"tasks": {"a task": {SYNCHRONOUS: fresh, "stale": stale}}})
 
-
-@pytest.mark.parametrize("name", list(TRIALS))
-def test_every_trial_was_measured_with_three_seeds(name: str) -> None:
-    assert len(RESULTS["curves"][name]) == 3
-
-
-def test_with_stored_logprobs_old_data_leads_to_the_same_return_as_fresh_data() -> None:
-    ends = {
-        name: [reached(curve) for curve in curves] for name, curves in RESULTS["curves"].items()
-    }
-
-    assert min(ends["corrected"]) == pytest.approx(min(ends["synchronous"]), abs=5)
-    assert min(ends["uncorrected"]) < 100
+    (row,) = (line for line in text.splitlines() if line.startswith("| a task | stale"))
+    assert row.endswith(f"| {words} |")
+    assert text.endswith("two cores; commit abc; 2026-01-02.")
