@@ -329,10 +329,14 @@ class Campaign:
         name = " + ".join(fault.name for fault in chosen)
         call = self._history.begin("fault", text=name)
         began = time.monotonic()
-        heals = []
-        for fault in chosen:
-            heals.append(fault.inject())
-            time.sleep(self._random.uniform(*fault.seconds) / len(chosen))
+        heals: list[Callable[[], None]] = []
+        failure = ""
+        try:
+            for fault in chosen:
+                heals.append(fault.inject())
+                time.sleep(self._random.uniform(*fault.seconds) / len(chosen))
+        except Exception as error:  # noqa: BLE001 reported with the campaign
+            failure = f"{type(error).__name__}: {error}"
         for heal in heals[::-1]:
             heal()
         self._history.end("fault", call, "ok", text=name)
@@ -340,7 +344,7 @@ class Campaign:
         limit = sum(fault.limit_seconds for fault in chosen)
         recovery = self._wait_for_pushes(healed, limit + READY_SECONDS)
         fleet = self._wait_for_fleet(healed) if "fleet" in self._names else None
-        return Injected(name, healed - began, limit, recovery, fleet)
+        return Injected(name, healed - began, limit, recovery, fleet, failure)
 
     def _wait_for_fleet(self, since: float) -> float:
         """Return the seconds after `since` until the fleet has cut new fragments.

@@ -22,6 +22,7 @@ class Injected:
     Attributes:
         fleet_seconds: Time until the platform accepted new fragments of the fleet; None without
             a fleet.
+        failure: Error of its injection; empty if it was injected.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Injected:
     limit_seconds: float
     recovery_seconds: float
     fleet_seconds: float | None = None
+    failure: str = ""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,9 @@ def result_of(
     """Return the counts of a history and the rules that it breaks."""
     violations = check(events, ledgers, reuse)
     for fault in injected:
+        if fault.failure:
+            text = f"{fault.name}: {fault.failure}"
+            violations.append(Violation("every_fault_is_injected", "", text))
         if fault.recovery_seconds > fault.limit_seconds:
             text = f"{fault.name}: {fault.recovery_seconds:.1f} s of {fault.limit_seconds:.0f} s"
             violations.append(Violation("recovery_is_in_time", "", text))

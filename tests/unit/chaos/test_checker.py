@@ -368,20 +368,21 @@ def test_a_result_counts_lost_and_doubled_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pushes", "fleet", "texts"),
+    ("pushes", "fleet", "failure", "texts"),
     [
-        (9.9, 59.9, []),
-        (9.9, None, []),
-        (10.1, None, ["kill the node: 10.1 s of 10 s"]),
-        (0.2, 60.1, ["kill the node: fleet, 60.1 s of 60 s"]),
+        (9.9, 59.9, "", []),
+        (9.9, None, "", []),
+        (10.1, None, "", ["kill the node: 10.1 s of 10 s"]),
+        (0.2, 60.1, "", ["kill the node: fleet, 60.1 s of 60 s"]),
+        (0.2, None, "OSError: no node", ["kill the node: OSError: no node"]),
     ],
 )
-def test_a_late_recovery_is_a_violation(
-    pushes: float, fleet: float | None, texts: list[str]
+def test_a_late_recovery_and_a_failed_injection_are_violations(
+    pushes: float, fleet: float | None, failure: str, texts: list[str]
 ) -> None:
     story = good()
     ledgers = {RUN: story.ledger | {"fragments": {"accepted": 0}}}
-    fault = Injected("kill the node", 1.0, 10.0, pushes, fleet)
+    fault = Injected("kill the node", 1.0, 10.0, pushes, fleet, failure)
 
     found = result_of(story.events, ledgers, [fault], seed=1, seconds=1)
 
