@@ -61,11 +61,7 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--faults", default="", help="parts of names, separated by commas")
     parser.add_argument("--ray", action="store_true", help="start Ray and a fleet as well")
     parser.add_argument("--s3", action="store_true", help="store large pushes in an S3 server")
-    parser.add_argument(
-        "--clock",
-        action="store_true",
-        help="step the clock; libfaketime slows the server: at most 16 groups",
-    )
+    parser.add_argument("--clock", action="store_true", help="step the clock, with libfaketime")
     parser.add_argument("--control", action="store_true", help="load the server of atroposlib")
     parser.add_argument("--out", type=Path, default=Path("build/chaos"))
     parser.add_argument("--publish", action="store_true", help="keep the reports and add them up")
