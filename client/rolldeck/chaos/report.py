@@ -54,13 +54,14 @@ def totals(results: Sequence[Result]) -> str:
     others = [each for each in results if each.server != "Rolldeck"]
     lines = []
     if own:
-        places = sorted({f"commit {each.commit or 'unknown'}, {each.machine}" for each in own})
+        commits = ", ".join(sorted({each.commit or "unknown" for each in own}))
+        machines = "; ".join(sorted({each.machine for each in own}))
         dates = " to ".join(
             sorted({min(each.date for each in own), max(each.date for each in own)})
         )
-        lines += [f"{claim(own)}. {'; '.join(places)}; {dates}.", ""]
+        lines += [f"{claim(own)}. {machines}; commits {commits}; {dates}.", ""]
         lines += [*table(own), ""]
-        reasons = sorted({reason for each in own for reason in each.not_injected})
+        reasons = sorted(set.intersection(*({*each.not_injected} for each in own)))
         lines += [f"Not injected: {'; '.join(reasons)}.", ""] if reasons else []
     if others:
         lines += ["| server | faults | accepted groups | lost | doubled |", "|---|---|---|---|---|"]
