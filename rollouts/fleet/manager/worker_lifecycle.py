@@ -13,6 +13,8 @@ HANG_RULE: Final = RestartRule(
     most_crashes=3, window_seconds=86_400.0, first_seconds=0.2, most_seconds=20.0
 )
 """Limit on hangs of the policy, which are detected too slowly for the limit on crashes."""
+GIVEN_UP_SECONDS: Final = RESPAWN_RULE.window_seconds
+"""Time after which a worker that crashed too often starts again."""
 DRAIN_SECONDS: Final = 300.0
 """Time a cordoned worker has to finish its items; the rest counts as lost."""
 LEAVE_SECONDS: Final = 60.0
@@ -37,7 +39,7 @@ class WorkerLifecycle:
         self._hangs = RestartBudget(HANG_RULE)
         self._spawn_at: float | None = 0.0
         self.is_given_up = False
-        """Whether the worker crashed too often or cannot succeed, and is not restarted."""
+        """Whether the worker crashed too often, or cannot succeed."""
         self.cannot_recover = False
         """Whether any successor would fail the same way."""
         self.leaving_since: float | None = None
@@ -85,6 +87,10 @@ class WorkerLifecycle:
     def cancel(self) -> None:
         self._spawn_at = None
 
+    def started(self) -> None:
+        self._spawn_at = None
+        self.is_given_up = False
+
     def schedule_at_once(self, now: float) -> None:
         """Schedule a start at once; a worker that was given up gets a fresh crash budget."""
         if self.is_given_up:
@@ -105,9 +111,14 @@ class WorkerLifecycle:
         return None if self.cannot_recover else wait
 
     def schedule_after(self, wait: float | None, now: float) -> None:
-        """Schedule the next incarnation after `wait` seconds, or none (None)."""
-        self._spawn_at = None if wait is None else now + wait
+        """Schedule the next incarnation after `wait` seconds, or give the worker up (None).
+
+        A given-up worker starts again after a while, unless any successor would fail the same way.
+        """
         self.is_given_up = wait is None
+        if wait is None and not self.cannot_recover:
+            wait = GIVEN_UP_SECONDS
+        self._spawn_at = None if wait is None else now + wait
 
     def replaced(self, now: float) -> None:
         """Schedule the successor of a worker that ended on request at once."""

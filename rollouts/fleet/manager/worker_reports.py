@@ -136,12 +136,26 @@ class WorkerRecord:
         text = f"Worker {self._index} {what}"
         self._events.add(kind, text, ending=ending, worker=self._index, **details)
 
-    def emit_crash(self, ending: WorkerEnding, *, wait: float | None, log: Sequence[str]) -> None:
-        """Emit the event of a crash; the successor starts in `wait` seconds, or never (None)."""
+    def emit_crash(
+        self,
+        ending: WorkerEnding,
+        *,
+        wait: float | None,
+        retry: float | None,
+        log: Sequence[str],
+    ) -> None:
+        """Emit the event of a crash.
+
+        The successor starts in `wait` seconds; if the worker is given up (None) in `retry`
+        seconds, or never (None).
+        """
+        if wait is not None:
+            what = f"respawning in {wait:.1f} s"
+        else:
+            what = "given up" if retry is None else f"given up for {retry:.0f} s"
         self.emit_ending(
             "worker_failed" if wait is None else "worker_respawned",
-            f"is lost, {'given up' if wait is None else f'respawning in {wait:.1f} s'}: "
-            f"{ending.reason}",
+            f"is lost, {what}: {ending.reason}",
             ending,
             level="error" if wait is None else "warning",
             lost_steps=ending.lost_steps,

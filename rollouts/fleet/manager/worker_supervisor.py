@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rolldeck.operator_requests import CordonCommand, MachineCommand, RestartCommand
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager import admission
-from rollouts.fleet.manager.worker_lifecycle import WorkerLifecycle
+from rollouts.fleet.manager.worker_lifecycle import GIVEN_UP_SECONDS, WorkerLifecycle
 from rollouts.fleet.manager.worker_reports import WorkerRecord
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource, cause_of
 from rollouts.fleet.process import logs
@@ -148,7 +148,7 @@ class WorkerSupervisor:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the worker crashed too often and is not restarted."""
+        """Whether the worker crashed too often, or cannot succeed, and has no successor now."""
         return self._lifecycle.is_given_up
 
     @property
@@ -352,7 +352,7 @@ class WorkerSupervisor:
         return self.record.receive(state)
 
     def _spawn(self, now: float) -> None:
-        self._lifecycle.cancel()
+        self._lifecycle.started()
         # The manager may have been restarted as well, so a counter could repeat.
         self.record.incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
         settings = WorkerSettings(
@@ -407,7 +407,7 @@ class WorkerSupervisor:
     def _remove(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
         """Drop the worker's handle and decide about a successor; `last` is a newer final state.
 
-        Reports may be made concurrently. A worker that will have a successor is therefore never
+        Reports may be made concurrently. A worker that soon has a successor is therefore never
         marked as given up, and the event precedes that mark.
         """
         handle, self._handle = self._handle, None
@@ -435,5 +435,6 @@ class WorkerSupervisor:
             wait = lifecycle.crashed(now)
             path = logs.log_of(self._settings, worker=self.index, slot=None)
             log = logs.tail(path, lines=logs.LAST_OUTPUT_LINES)
-            self.record.emit_crash(ending, wait=wait, log=log)
+            retry = None if lifecycle.cannot_recover else GIVEN_UP_SECONDS
+            self.record.emit_crash(ending, wait=wait, retry=retry, log=log)
             lifecycle.schedule_after(wait, now)

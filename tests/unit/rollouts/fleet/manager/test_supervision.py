@@ -22,7 +22,11 @@ from worker_bench import bench
 from rolldeck.wire import FleetEvent, ReportedWorkerState
 from rollouts.diagnosis.rules.problems import causes
 from rollouts.fleet.manager.manager import RolloutManager
-from rollouts.fleet.manager.worker_lifecycle import HANG_RULE, RESPAWN_RULE
+from rollouts.fleet.manager.worker_lifecycle import (
+    GIVEN_UP_SECONDS,
+    HANG_RULE,
+    RESPAWN_RULE,
+)
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
 from rollouts.fleet.process.loops import EventLog, Loop, RestartBudget, RestartRule
@@ -294,13 +298,14 @@ def test_a_crashing_env_process_is_abandoned_and_the_others_continue(
 
 
 class Failing(AnsweringWorkers):
-    """Workers that run for a while and then fail, in simulated time."""
+    """Workers that run for a while and then fail, in simulated time; a later one may run on."""
 
-    def __init__(self, *, works_seconds: float) -> None:
+    def __init__(self, *, works_seconds: float, recovers_after: int = 1_000_000) -> None:
         super().__init__(self._state)
         self.now = 0.0
         self.spawned_at: list[float] = []
         self._works_seconds = works_seconds
+        self._recovers_after = recovers_after
 
     def spawn(self, settings: WorkerSettings) -> AnsweringWorkers:
         self.spawned_at.append(self.now)
@@ -308,6 +313,7 @@ class Failing(AnsweringWorkers):
 
     def _state(self) -> WorkerState:
         works = self.now - self.spawned_at[-1] < self._works_seconds
+        works |= len(self.spawned_at) > self._recovers_after
         return state_of("running") if works else state_of("failed", reason="out of luck")
 
 
@@ -327,12 +333,12 @@ def live(make_settings: MakeSettings) -> Callable[..., tuple[WorkerSupervisor, l
     return through
 
 
-def test_a_repeatedly_failing_worker_is_abandoned(
+def test_a_repeatedly_failing_worker_is_given_up_for_five_minutes(
     live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
 ) -> None:
     source = Failing(works_seconds=0.0)
 
-    member, events = live(source, until=3600.0)
+    member, events = live(source, until=GIVEN_UP_SECONDS)
 
     assert len(source.spawned_at) == RESPAWN_RULE.most_crashes
     waits = [later - earlier for earlier, later in pairwise(source.spawned_at)]
@@ -342,7 +348,23 @@ def test_a_repeatedly_failing_worker_is_abandoned(
     assert (member.condition, member.is_given_up, member.cannot_recover) == ("failed", True, False)
     assert [event.kind for event in events] == ["worker_respawned"] * 9 + ["worker_failed"]
     assert all("out of luck" in event.message for event in events)
+    assert "given up for 300 s" in events[-1].message
     assert events[-1].level == "error"
+
+
+def test_a_given_up_worker_starts_again_by_itself(
+    live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
+) -> None:
+    source = Failing(works_seconds=0.0, recovers_after=RESPAWN_RULE.most_crashes)
+
+    member, events = live(source, until=2 * GIVEN_UP_SECONDS)
+
+    assert len(source.spawned_at) == RESPAWN_RULE.most_crashes + 1
+    assert source.spawned_at[-1] - source.spawned_at[-2] == pytest.approx(
+        GIVEN_UP_SECONDS, abs=0.35
+    )
+    assert not member.is_given_up
+    assert [event.kind for event in events].count("worker_failed") == 1
 
 
 def test_an_occasionally_failing_worker_is_always_restarted(
