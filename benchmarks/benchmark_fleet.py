@@ -1,6 +1,7 @@
 """Run a real fleet with Ray on a real server, consume its data, and measure the total cost."""
 
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from benchmarks.load import OtherProcess, other_process
 from benchmarks.rolldeck_server import TOKEN, RolldeckServer
 from rolldeck.trainer import Trainer
 
-RUN: Final = "fleet"
 START_SECONDS: Final = 180.0
 SETTLE_SECONDS: Final = 2.0
+MANAGER: Final = "ray::ManagerActor"
 # Substrings of command lines that identify the part of a process.
 PARTS: Final = (
     ("WorkerActor", "worker"),
@@ -66,26 +67,27 @@ class BenchmarkFleet:
         self._rolldeck = rolldeck
         self._shape = shape
         self._trainer = trainer
+        self.run = f"fleet-{secrets.token_hex(4)}"
         self.cpu_microseconds: dict[str, float] = {}
         """Processor time per env step, by part, of the last measurement."""
 
     def start(self) -> None:
         """Launch the run, and return once data arrives."""
-        self._call("POST", "", {"name": RUN, "config": self._shape.config(), "start": True})
-        self._trainer.run(_publish, self._rolldeck.url)
-        self._trainer.start(_consume, self._rolldeck.url)
+        self._call("POST", "", {"name": self.run, "config": self._shape.config(), "start": True})
+        self._trainer.run(_publish, self._rolldeck.url, self.run)
+        self._trainer.start(_consume, self._rolldeck.url, self.run)
         required = 4 * self._shape.workers * self._shape.envs
         _wait(lambda: self._accepted()[0] >= required, "the first fragments")
 
     def pause(self) -> None:
         """Pause sampling, and return once nothing is in transit."""
-        self._call("POST", f"/{RUN}/pause", {})
+        self._call("POST", f"/{self.run}/pause", {})
         _wait(lambda: self._observed() == "paused", "a pause")
         time.sleep(SETTLE_SECONDS)
 
     def resume(self) -> None:
         """Resume sampling, and return once data arrives at its usual pace."""
-        self._call("POST", f"/{RUN}/resume", {})
+        self._call("POST", f"/{self.run}/resume", {})
         before = self._accepted()[0]
         _wait(lambda: self._accepted()[0] > before, "data after a pause")
         time.sleep(SETTLE_SECONDS)
@@ -104,19 +106,19 @@ class BenchmarkFleet:
 
     def served(self) -> int:
         """Return the number of fragments acknowledged by trainers."""
-        return int(self._call("GET", f"/{RUN}/ledger")["fragments"]["served"])
+        return int(self._call("GET", f"/{self.run}/ledger")["fragments"]["served"])
 
     def workers(self) -> list[dict[str, Any]]:
         """Return the fleet's workers with their slots, from its last report."""
-        workers: list[dict[str, Any]] = self._call("GET", f"/{RUN}/fleet")["workers"]
+        workers: list[dict[str, Any]] = self._call("GET", f"/{self.run}/fleet")["workers"]
         return workers
 
     def _accepted(self) -> tuple[int, float]:
-        ledger = self._call("GET", f"/{RUN}/ledger")["fragments"]
+        ledger = self._call("GET", f"/{self.run}/ledger")["fragments"]
         return int(ledger["accepted"]), time.monotonic()
 
     def _observed(self) -> str:
-        return str(self._call("GET", f"/{RUN}/fleet")["observed"])
+        return str(self._call("GET", f"/{self.run}/fleet")["observed"])
 
     def _cpu_seconds(self) -> dict[str, float]:
         lines = processes.descendants(self._rolldeck.pid)
@@ -133,29 +135,35 @@ class BenchmarkFleet:
 
 @contextlib.contextmanager
 def fleet_on(rolldeck: RolldeckServer, shape: Shape) -> Iterator[BenchmarkFleet]:
-    """Run a fleet until the block ends, then kill its run."""
+    """Run a fleet until the block ends, then kill its run, and wait for the end of its manager."""
     with other_process() as trainer:
         fleet = BenchmarkFleet(rolldeck, shape, trainer)
         try:
             fleet.start()
             yield fleet
         finally:
-            rolldeck.call("POST", f"/api/v1/runs/{RUN}/kill", {"reason": "measured"}, is_admin=True)
+            path = f"/api/v1/runs/{fleet.run}/kill"
+            rolldeck.call("POST", path, {"reason": "measured"}, is_admin=True)
+            _wait(lambda: not _has_manager(rolldeck), "the end of the fleet")
 
 
-def _publish(url: str) -> None:
+def _has_manager(rolldeck: RolldeckServer) -> bool:
+    return any(MANAGER in line for line in processes.descendants(rolldeck.pid).values())
+
+
+def _publish(url: str, run: str) -> None:
     """Publish version 0 with the weights of a new policy."""
     from rollouts.fleet.policies.networks import MlpPolicy
 
-    with Trainer(url, RUN, TOKEN) as trainer:
+    with Trainer(url, run, TOKEN) as trainer:
         trainer.register()
         state = MlpPolicy(4, 2, [64, 64]).state_dict()
         trainer.publish_weights({name: value.numpy() for name, value in state.items()}, step=0)
 
 
-def _consume(url: str) -> int:
-    """Lease and acknowledge batches until the run has ended; return their number."""
-    with Trainer(url, RUN, TOKEN) as trainer:
+def _consume(url: str, run: str) -> int:
+    """Lease and acknowledge batches until a run has ended; return their number."""
+    with Trainer(url, run, TOKEN) as trainer:
         trainer.register(resume=True)
         return sum(1 for _ in trainer.batches(wait_seconds=10.0))
 
@@ -164,5 +172,5 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise processes.NotStarted(f"{what} did not arrive within {START_SECONDS:.0f} s")
+            raise processes.NotStarted(f"{what}: not within {START_SECONDS:.0f} s")
         time.sleep(0.2)

@@ -20,7 +20,7 @@ import urllib3
 
 from benchmarks import processes
 from benchmarks.bench import Bench, Figures, Row
-from benchmarks.benchmark_fleet import BenchmarkFleet, Shape, fleet_on
+from benchmarks.benchmark_fleet import MANAGER, BenchmarkFleet, Shape, fleet_on
 from benchmarks.bodies import Size, json_group
 from benchmarks.figures import Limit, Target
 from benchmarks.rolldeck_server import RolldeckServer
@@ -162,7 +162,7 @@ PARTS: Final = (
     ),
     Part(
         name="manager",
-        victim=_process_called("ray::ManagerActor"),
+        victim=_process_called(MANAGER),
         steps_again=_fleet_steps,
     ),
     # The only node of the cluster: the cluster restarts, and the fleet is launched on it.
@@ -189,8 +189,8 @@ def run(bench: Bench) -> Figures:
             seconds: list[float] = []
             while left := kills - len(seconds):
                 with fleet_on(rolldeck, SHAPE) as fleet:
-                    for _ in range(min(left, KILLS_OF_A_FLEET)):
-                        seconds.append(_killed(rolldeck, fleet, part))
+                    count = min(left, KILLS_OF_A_FLEET)
+                    seconds += [_killed(rolldeck, fleet, part) for _ in range(count)]
             add(part.name, seconds)
     medians = {f"{part}_s": round(median(seconds), 1) for part, seconds in taken.items()}
     worst = {f"{part}_s": round(max(seconds), 1) for part, seconds in taken.items()}
