@@ -25,7 +25,6 @@ def show(name: str, figure: str, budget: str) -> None:
         return
     kept = read()
     kept[name] = {"figure": figure, "budget": budget} | provenance(describe())
-    kept = {key: kept[key] for key in sorted(kept)}
     KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     page = renewed(PAGE.read_text(encoding="utf-8"), table(kept), begin=BEGIN, end=END)
     PAGE.write_text(page, encoding="utf-8")

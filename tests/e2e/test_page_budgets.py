@@ -167,7 +167,7 @@ def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(
     figures.show(
         f"scroll through {LONG_TOKENS:,} tokens",
         f"{rate:.0f} frames/s, the longest {measured['longest']:.0f} ms",
-        f"{FRAMES_PER_SECOND} frames/s",
+        f"{FRAMES_PER_SECOND:g} frames/s",
     )
     assert measured["top"] > 5_000, "nothing was scrolled, so nothing was measured"
     assert rate >= FRAMES_PER_SECOND
@@ -212,7 +212,7 @@ def test_twenty_live_charts_are_drawn_at_sixty_frames_a_second(
 
     rate = 1000 * measured["frames"] / measured["ms"]
     figures.show(
-        f"{LIVE_CHARTS} live charts", f"{rate:.0f} frames/s", f"{LIVE_FRAMES_PER_SECOND} frames/s"
+        f"{LIVE_CHARTS} live charts", f"{rate:.0f} frames/s", f"{LIVE_FRAMES_PER_SECOND:g} frames/s"
     )
     assert len(after) == LIVE_CHARTS
     assert all(new > old for old, new in zip(before, after, strict=True)), "nothing was live"

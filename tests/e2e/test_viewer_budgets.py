@@ -99,7 +99,7 @@ def test_the_group_diff_of_28_megabytes_opens_within_a_second(
     figures.show(
         f"group diff of {SEQUENCES} sequences × {SEQUENCE_TOKENS:,} tokens",
         f"{max(seconds):.2f} s",
-        f"{OPEN_SECONDS} s",
+        f"{OPEN_SECONDS:g} s",
     )
     assert max(seconds) <= OPEN_SECONDS
 
@@ -138,7 +138,7 @@ def test_a_conversation_of_200_turns_opens_within_a_second_and_scrolls(
     figures.show(
         f"{TURNS} turns with tools, {ANSWER_WORDS:,} words, an image of 4 MB",
         f"opened in {max(seconds):.2f} s; scrolled with {rate:.0f} frames/s",
-        f"{OPEN_SECONDS} s; {FRAMES_PER_SECOND} frames/s",
+        f"{OPEN_SECONDS:g} s; {FRAMES_PER_SECOND:g} frames/s",
     )
     assert max(seconds) <= OPEN_SECONDS
     assert measured["top"] > 5_000, "nothing was scrolled, so nothing was measured"
