@@ -333,7 +333,7 @@ def live(make_settings: MakeSettings) -> Callable[..., tuple[WorkerSupervisor, l
     return through
 
 
-def test_a_repeatedly_failing_worker_is_given_up_for_five_minutes(
+def test_a_worker_lost_ten_times_is_abandoned_for_five_minutes(
     live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
 ) -> None:
     source = Failing(works_seconds=0.0)
@@ -352,7 +352,7 @@ def test_a_repeatedly_failing_worker_is_given_up_for_five_minutes(
     assert events[-1].level == "error"
 
 
-def test_a_given_up_worker_starts_again_by_itself(
+def test_an_abandoned_worker_starts_again_after_five_minutes(
     live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
 ) -> None:
     source = Failing(works_seconds=0.0, recovers_after=RESPAWN_RULE.most_crashes)
