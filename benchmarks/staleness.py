@@ -9,7 +9,7 @@ The results are counted in train steps, so they are the same on a busy machine.
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import lesson_lockstep
-from benchmarks.lockstep import LockstepFleet, train
+from benchmarks.lockstep import LockstepFleet, Weights, train
 from benchmarks.machine import describe, provenance, stated
 from benchmarks.page_section import renewed
 from runs.config.rules import run_config
+from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import PRESETS
 
 ROOT: Final = Path(__file__).parents[1]
@@ -66,6 +67,9 @@ class Task(NamedTuple):
 _BY_AGE: Final = {SYNCHRONOUS: Trial(0)} | {
     f"{age} version{'s' if age > 1 else ''} behind": Trial(age) for age in AGES
 }
+GRPO: Final = "lesson, GRPO"
+IMITATED: Final = 0.3
+"""Share of right answers before GRPO."""
 TASKS: Final[Mapping[str, Task]] = {
     "CartPole, PPO": Task(
         f"mean return of the last {LAST_EPISODES} episodes",
@@ -76,7 +80,7 @@ TASKS: Final[Mapping[str, Task]] = {
             "4 behind, uncorrected": Trial(4, "gae", uses_stored_logprobs=False),
         },
     ),
-    "lesson, GRPO": Task("mean score of the sampled answers", 60, _BY_AGE),
+    GRPO: Task("mean score of the sampled answers", 60, _BY_AGE),
 }
 LESSON: Final[dict[str, Any]] = {
     "language": {
@@ -100,18 +104,21 @@ LESSON: Final[dict[str, Any]] = {
 }
 
 
-def curve(task: str, title: str, seed: int) -> Curve:
-    """Train once; return the curve."""
+def curve(task: str, title: str, seed: int, weights: Weights | None = None) -> Curve:
+    """Train once, a lesson's model from its first weights; return the curve."""
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     train_steps, trial = TASKS[task].train_steps, TASKS[task].trials[title]
-    follow = _cartpole if task.startswith("CartPole") else _lesson
-    return [round(value, 3) for value in follow(trial, seed, train_steps)]
+    if weights is None:
+        values = _cartpole(trial, seed, train_steps)
+    else:
+        values = _lesson(trial, seed, train_steps, weights)
+    return [round(value, 3) for value in values]
 
 
-def _cartpole(trial: Trial, seed: int, train_steps: int) -> Iterator[float]:
+def _cartpole(trial: Trial, seed: int, train_steps: int) -> Curve:
     from examples.ppo_cartpole import Learner, PpoSettings, policy_for
 
     config = PRESETS["cartpole"][1]
@@ -133,23 +140,44 @@ def _cartpole(trial: Trial, seed: int, train_steps: int) -> Iterator[float]:
         train_steps=train_steps,
         versions_behind=trial.versions_behind,
     )
-    return iter(values)
+    return values
 
 
-def _lesson(trial: Trial, seed: int, train_steps: int) -> Iterator[float]:
-    from examples.grpo import Learner, Settings
+def imitated(seed: int) -> Weights:
+    """Return the weights of a new model that has imitated a few answers of the lesson."""
+    import torch
+
     from rollouts.fleet.datasets.dataset_task import lesson_task
     from rollouts.fleet.engine.building import build, clone_behavior
     from rollouts.fleet.engine.checkpoints import named_tensors
 
-    config = run_config.parse(LESSON)
-    language = config.language
-    assert language is not None  # noqa: S101 LESSON has it
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    language = _language()
     built = build(language)
     tasks = {name: lesson_task(lesson) for name, lesson in language.lessons.items()}
-    clone_behavior(built, tasks, seed=seed)
+    clone_behavior(built, tasks, seed=seed, until_success=IMITATED)
+    return {name: tensor.detach().numpy() for name, tensor in named_tensors(built.model)}
+
+
+def _language() -> LanguageConfig:
+    language = run_config.parse(LESSON).language
+    assert language is not None  # noqa: S101 LESSON has it
+    return language
+
+
+def _lesson(trial: Trial, seed: int, train_steps: int, weights: Weights) -> Curve:
+    import torch
+
+    from examples.grpo import Learner, Settings
+    from rollouts.fleet.engine.building import build
+    from rollouts.fleet.engine.checkpoints import named_tensors, restore
+
+    built = build(_language())
+    restore(built.model, {name: torch.from_numpy(array) for name, array in weights.items()})
     learner = Learner(built.model, Settings(), seed=seed)
-    with lesson_lockstep.LockstepLesson(config, *tasks, seed=seed) as lesson:
+    [name] = LESSON["language"]["lessons"]
+    with lesson_lockstep.LockstepLesson(run_config.parse(LESSON), name, seed=seed) as lesson:
         lesson_lockstep.train(
             lesson,
             weights=lambda: dict(named_tensors(built.model)),
@@ -157,19 +185,22 @@ def _lesson(trial: Trial, seed: int, train_steps: int) -> Iterator[float]:
             train_steps=train_steps,
             versions_behind=trial.versions_behind,
         )
-        return iter(lesson.rewards[:train_steps])
+        return lesson.rewards[:train_steps]
 
 
 def measure(tasks: Sequence[str]) -> dict[str, Any]:
     """Train every trial of the tasks with each seed; return the curves by task and title."""
-    kinds = [(task, title) for task in tasks for title in TASKS[task].trials]
+    titles = [(task, title) for task in tasks for title in TASKS[task].trials]
+    trials = [(*pair, seed) for pair in titles for seed in range(SEEDS)]
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+        first = list(pool.map(imitated, range(SEEDS))) if GRPO in tasks else []
         futures = {
-            kind: [pool.submit(curve, *kind, seed) for seed in range(SEEDS)] for kind in kinds
+            each: pool.submit(curve, *each, first[each[2]] if each[0] == GRPO else None)
+            for each in trials
         }
         return {
             task: {
-                title: [future.result() for future in futures[task, title]]
+                title: [futures[task, title, seed].result() for seed in range(SEEDS)]
                 for title in TASKS[task].trials
             }
             for task in tasks
