@@ -244,7 +244,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.tasks.split(","):
         if name == STALENESS:
-            print(staleness.run())
+            print(staleness.run(again=arguments.again))
             continue
         for seed in range(arguments.seeds):
             results = read()

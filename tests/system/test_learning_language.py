@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.lesson_lockstep import LockstepLesson, train
+from benchmarks.staleness import LESSON
 from examples.grpo import Learner, Settings
 from rolldeck.batches import Batch
 from rollouts.fleet.engine.building import build, clone_behavior
@@ -27,26 +28,6 @@ pytestmark = [
 ]
 
 TRAIN_STEPS = 35
-CONFIG: dict[str, Any] = {
-    "language": {
-        "lessons": {
-            "shopping": {
-                "spec": "task:shopping",
-                "kwargs": {"goods": 2},
-                "sampling": {"max_tokens": 24},
-            }
-        },
-        "model": {
-            "hidden_size": 64,
-            "num_hidden_layers": 2,
-            "intermediate_size": 128,
-            "max_position_embeddings": 64,
-        },
-        "group_size": 8,
-        "prompts_per_batch": 16,
-    },
-    "buffer": {"batch_size": 128},
-}
 
 
 def decode(tokenizer: Tokenizer, tokens: NDArray[Any], where: NDArray[np.bool_]) -> str:
@@ -73,7 +54,7 @@ def check_masks(batch: Batch, tokenizer: Tokenizer) -> int:
 
 
 def test_a_tool_is_used_better_after_grpo_than_after_imitation() -> None:
-    config = run_config.parse(CONFIG)
+    config = run_config.parse(LESSON)
     assert config.language is not None
     torch.manual_seed(0)
     built = build(config.language)
