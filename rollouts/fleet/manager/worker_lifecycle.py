@@ -75,6 +75,11 @@ class WorkerLifecycle:
         """Whether the worker sends its remaining fragments and then ends."""
         return self.leaving_since is not None
 
+    @property
+    def retry_seconds(self) -> float | None:
+        """Seconds after which a given-up worker starts again; None for never."""
+        return None if self.cannot_recover else GIVEN_UP_SECONDS
+
     def is_due(self, now: float) -> bool:
         return self._spawn_at is not None and now >= self._spawn_at and not self.is_cordoned
 
@@ -116,8 +121,8 @@ class WorkerLifecycle:
         A given-up worker starts again after a while, unless any successor would fail the same way.
         """
         self.is_given_up = wait is None
-        if wait is None and not self.cannot_recover:
-            wait = GIVEN_UP_SECONDS
+        if wait is None:
+            wait = self.retry_seconds
         self._spawn_at = None if wait is None else now + wait
 
     def replaced(self, now: float) -> None:

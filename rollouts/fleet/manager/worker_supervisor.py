@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rolldeck.operator_requests import CordonCommand, MachineCommand, RestartCommand
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager import admission
-from rollouts.fleet.manager.worker_lifecycle import GIVEN_UP_SECONDS, WorkerLifecycle
+from rollouts.fleet.manager.worker_lifecycle import WorkerLifecycle
 from rollouts.fleet.manager.worker_reports import WorkerRecord
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource, cause_of
 from rollouts.fleet.process import logs
@@ -435,6 +435,5 @@ class WorkerSupervisor:
             wait = lifecycle.crashed(now)
             path = logs.log_of(self._settings, worker=self.index, slot=None)
             log = logs.tail(path, lines=logs.LAST_OUTPUT_LINES)
-            retry = None if lifecycle.cannot_recover else GIVEN_UP_SECONDS
-            self.record.emit_crash(ending, wait=wait, retry=retry, log=log)
+            self.record.emit_crash(ending, wait=wait, retry=lifecycle.retry_seconds, log=log)
             lifecycle.schedule_after(wait, now)
