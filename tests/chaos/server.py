@@ -170,8 +170,10 @@ class ChaosServer:
         return httpx.get(f"{self.url}/healthz/ready", timeout=5).status_code == 200
 
     def services(self) -> dict[str, Any]:
-        """Return the addresses of the server's own services."""
-        content: dict[str, Any] = json.loads((self.var / "run" / "services.json").read_text())
+        """Return the addresses of the server's own services; wait for a server that starts."""
+        path = self.var / "run" / "services.json"
+        wait_until(path.exists, seconds=60.0, what="the services run")
+        content: dict[str, Any] = json.loads(path.read_text())
         return content
 
     def children(self, *words: str) -> list[int]:

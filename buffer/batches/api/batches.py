@@ -7,12 +7,16 @@ that was recorded as cut. Bytes in the buffers of the two kernels (a few megabyt
 sent; a trainer that loses such bytes registers again.
 """
 
+import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import Any, Final
 from uuid import UUID
 
+from django.db import connections
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -56,9 +60,15 @@ from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 from web.http.waiting import WaitingView
 from web.live.wakeups import WaitQueue
+from web.outages import is_outage
 from web.rules.errors import Conflict
 
+logger = logging.getLogger(__name__)
+
 Callback = Callable[[], None]
+RETRY_SECONDS: Final = 0.5
+RECORD_SECONDS: Final = 600.0
+"""Time in which the end of an answer is recorded once the database is available again."""
 
 
 class StoredAnswer(HttpResponse):
@@ -73,6 +83,23 @@ class StoredAnswer(HttpResponse):
         self.headers["Content-Length"] = str(sum(map(len, self.parts)))
 
 
+def _record_later(record: Callback) -> None:
+    """Record the end of an answer once the database is available again."""
+    deadline = time.monotonic() + RECORD_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(RETRY_SECONDS)
+        try:
+            record()
+        except Exception as error:
+            if not is_outage(error):
+                raise
+        else:
+            return
+        finally:
+            connections.close_all()
+    logger.error("the end of an answer was not recorded within %d s", RECORD_SECONDS)
+
+
 class TrackedAnswer(StoredAnswer):
     """A stored answer that calls `on_sent` or `on_cut` once, when sending ends."""
 
@@ -85,8 +112,17 @@ class TrackedAnswer(StoredAnswer):
     def finish(self, *, is_sent: bool) -> None:
         """Record how sending ended; later calls have no effect."""
         callbacks, self._callbacks = self._callbacks, None
-        if callbacks is not None:
-            callbacks[is_sent]()
+        if callbacks is None:
+            return
+        record = callbacks[is_sent]
+        try:
+            record()
+        except Exception as error:
+            if not is_outage(error):
+                raise
+            # Otherwise a batch that was received would be leased again when its lease expires.
+            logger.warning("the end of an answer is recorded later: %s", error)
+            Thread(target=_record_later, args=(record,), name="deliveries", daemon=True).start()
 
     def close(self) -> None:
         """Record the answer as sent unless the server reported otherwise."""

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, When
 from django.db.models.functions import Now
 
+from buffer.batches.rules.deliveries import SENDING_LIMIT
 from buffer.batches.services.leases import Lease, release_batch
 from buffer.batches.services.settlement import acknowledge_final_batch, emit_event, quarantine
 from buffer.items.models import Batch
@@ -125,6 +126,9 @@ _IS_FIRST: Final = ~Exists(
 _IS_SUSPECT: Final = Q(_IS_FIRST, lease_expiries__gte=_LAST_CHANCE)
 
 
+_IS_SENT: Final = Q(sending_since__isnull=False, sending_since__gt=Now() - SENDING_LIMIT)
+
+
 class NotQuarantined(Conflict):
     """The batch is neither quarantined nor expired, so it cannot be released or discarded."""
 
@@ -152,12 +156,15 @@ def acknowledge_final_batches() -> int:
 def return_expired_batches() -> int:
     """Return batches with expired leases to the queue; return the number of batches.
 
+    A batch whose answer is being sent, or was sent while the database was unavailable, is left
+    alone for :data:`SENDING_LIMIT`.
+
     A batch stays unchanged and keeps its fence and last holder: until another trainer leases it,
     a late acknowledgement by its trainer is still accepted.
     """
     expired = (
         Batch.objects.select_for_update(skip_locked=True, of=("self",))
-        .filter(~_IS_SUSPECT, state=BatchState.LEASED, lease_expires_at__lt=Now())
+        .filter(~_IS_SUSPECT, ~_IS_SENT, state=BatchState.LEASED, lease_expires_at__lt=Now())
         .order_by("lease_expires_at")[:RECLAIMED_AT_ONCE]
     )
     rows = list(expired.values_list("id", "run_id"))

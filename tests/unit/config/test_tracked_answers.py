@@ -2,8 +2,12 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
+from functools import partial
 
+import django.db
+import psycopg
 import pytest
 from asgiref.typing import (
     ASGIReceiveCallable,
@@ -13,6 +17,7 @@ from asgiref.typing import (
     Scope,
 )
 
+from buffer.batches.api import batches
 from buffer.batches.api.batches import TrackedAnswer
 from config.http_protocol import BoundedHttp
 from config.machines import Machines, _Client
@@ -62,6 +67,37 @@ def test_the_client_is_checked_once_before_the_last_byte(is_gone: bool, outcome:
     assert len(checks) == 1
     assert b"".join(bodies) == b"".join(PARTS)
     assert bodies[-2:] == [b"", b"}"]
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+@pytest.mark.parametrize("kind", [django.db.OperationalError, psycopg.OperationalError])
+def test_the_end_of_an_answer_is_recorded_after_an_outage_of_the_database(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Exception], is_sent: bool
+) -> None:
+    monkeypatch.setattr(batches, "RETRY_SECONDS", 0.01)
+    attempts: list[bool] = []
+    recorded = threading.Event()
+
+    def record(outcome: bool) -> None:
+        attempts.append(outcome)
+        if len(attempts) < 4:
+            raise kind("the server terminated the connection")
+        recorded.set()
+
+    answer = TrackedAnswer(PARTS, on_sent=partial(record, True), on_cut=partial(record, False))
+    answer.finish(is_sent=is_sent)
+    answer.close()
+
+    assert recorded.wait(10)
+    assert attempts == [is_sent] * 4
+
+
+def test_a_wrong_record_of_an_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record() -> None:
+        raise django.db.ProgrammingError("no such column")
+
+    with pytest.raises(django.db.ProgrammingError):
+        TrackedAnswer(PARTS, on_sent=record, on_cut=record).finish(is_sent=True)
 
 
 @pytest.mark.parametrize("has_unread_bytes", [False, True])

@@ -1,10 +1,14 @@
 """Atropos' routes as its own environments and trainers use them."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 
+from buffer.batches.services.lease_expiry import return_expired_batches
+from buffer.batches.services.leases import this_process
 from buffer.ingest.models import IdempotencyRecord
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.queries import ledger_part
@@ -84,6 +88,26 @@ def test_an_interrupted_response_is_repeated_with_the_same_bytes(server: Server)
 
     assert again.content == first
     assert server.get("/status").json()["current_step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sending_for", "is_returned"), [(timedelta(seconds=30), False), (timedelta(seconds=61), True)]
+)
+def test_a_batch_that_may_have_been_received_outlives_its_lease_for_a_minute(
+    server: Server, sending_for: timedelta, is_returned: bool
+) -> None:
+    server.register()
+    server.post("/scored_data_list", [group(mark=mark) for mark in range(2)])
+    server.batch()
+    # As after an outage of the database, during which the end of the answer is not recorded.
+    Batch.objects.update(
+        delivered_at=None,
+        sending_since=Now() - sending_for,
+        sender=this_process(),
+        lease_expires_at=Now() - timedelta(seconds=1),
+    )
+
+    assert return_expired_batches() == is_returned
 
 
 def test_a_restarted_trainer_receives_its_unacknowledged_batch_again(server: Server) -> None:
