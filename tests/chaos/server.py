@@ -156,7 +156,7 @@ class ChaosServer:
                 cwd=self._root,
                 env=self._environment | {"ROLLDECK_PORT": str(free_port())},
                 capture_output=True,
-                timeout=120,
+                timeout=300,  # a start takes a minute at a load of ten per core
                 check=False,
             ).returncode
         return 0
