@@ -1,4 +1,4 @@
-"""Preparation of message classes, before several threads decode them."""
+"""Message classes: their preparation before several threads decode them, and their errors."""
 
 from contextlib import suppress
 
@@ -22,3 +22,12 @@ def prepare_structs() -> int:
         with suppress(TypeError):  # a class of another package with fields that JSON lacks
             Decoder(kind)
     return len(found)
+
+
+def message_and_path(error: Exception) -> tuple[str, str]:
+    """Return the message of an error of msgspec, and the path of the value: ``.fields[0]``.
+
+    The path is empty for the whole value; the path of a wrong key is that of its mapping.
+    """
+    message, _, path = str(error).partition(" - at ")
+    return message, path.rpartition("`key` in ")[2].strip("`").removeprefix("$")

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rolldeck.groups import IGNORED, InvalidGroupError
+from rolldeck.structs import message_and_path
 
 UNTRAINED_LOGPROB: Final = 1.0
 """Log probability of a token that the policy did not write, as in Atropos."""
@@ -112,9 +113,8 @@ def _checked(field: str, given: Mapping[str, Any]) -> TrainingTrace:
     try:
         trace = msgspec.convert(dict(given), TrainingTrace)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        where = path.strip("`").removeprefix("$")
-        raise InvalidGroupError(field + where, message) from error
+        message, path = message_and_path(error)
+        raise InvalidGroupError(field + path, message) from error
     named = set[str]()
     for place, turn in enumerate(trace.turns):
         at = f"{field}.turns[{place}]"

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from msgspec import Meta
 from rest_framework.request import Request
 
+from rolldeck.structs import message_and_path
 from web.rules import json_shape
 from web.rules.errors import Invalid
 
@@ -62,9 +63,9 @@ def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
     except json_shape.NotStorable as error:
         raise InvalidBody(_joined(inside, error.field), error.message) from error
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
+        message, path = message_and_path(error)
         # msgspec writes [...] for the key of a mapping; it is omitted.
-        field = path.strip("`").removeprefix("$").replace("[...]", "").lstrip(".")
+        field = path.replace("[...]", "").lstrip(".")
         # Some messages name the field at their end, in backquotes.
         quoted = message.split("`")
         named = quoted[-2] if "field" in message and len(quoted) >= 3 else ""

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from rolldeck.structs import message_and_path
 from rollouts.fleet.engine.answers import Choice, Generation, Shape
 from rollouts.fleet.engine.engine import Prompt, SamplingParams
 from rollouts.fleet.engine.openai_messages import (
@@ -121,8 +122,8 @@ def decoded(raw: dict[str, Any], kind: type[A], *, ignored: Collection[str] = ()
     try:
         body = msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
+        message, path = message_and_path(error)
+        raise Refused(message, param=path.lstrip(".") or None) from error
     check_fields(given, kind, ignored=ignored)
     return body
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_
 import msgspec
 from msgspec import Struct
 
+from rolldeck.structs import message_and_path
 from runs.config.rules import fleet_config, language_config
 from runs.config.rules.config_field import NO_LANGUAGE, applicable
 from runs.config.rules.config_field import described as _field
@@ -66,8 +67,8 @@ def problems_in(value: object, kind: Any, keys: tuple[Key, ...] = ()) -> list[Fi
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        whole = FieldProblem(keys, message, path.strip("`").removeprefix("$"))
+        message, path = message_and_path(error)
+        whole = FieldProblem(keys, message, path)
         return list(_inside(value, kind, keys)) or [whole]
     return []
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from rolldeck.structs import message_and_path
 from rollouts.fleet.capture.upstream import (
     Completion,
     Function,
@@ -281,8 +282,8 @@ def decoded(body: Json, kind: type[A], *, unsupported: tuple[str, ...]) -> A:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        param = path.strip("`").removeprefix("$.") or None
+        message, path = message_and_path(error)
+        param = path.lstrip(".") or None
         text = f"{param}: {message}" if param else message
         raise Refusal(text, status=400, param=param) from error
 
