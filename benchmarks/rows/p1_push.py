@@ -39,8 +39,7 @@ def run(bench: Bench) -> Figures:
             }
             for times in (4, 16)
         ]
-    worst = None if bench.is_alone else min(one["ratio"], many["ratio"])
-    return one | {"clients_16": many, "worst_ratio": worst, "growth": growth}
+    return one | {"clients_16": many, "ratio_16": many.get("ratio"), "growth": growth}
 
 
 def rate(
@@ -63,9 +62,9 @@ ROW = Row(
     unit="groups/s",
     better="more",
     mark=Target(
-        words="≥ 2× with 1 client and with 16",
-        limits=(Limit(figure="worst_ratio", at_least=2),),
+        words="≥ 2× with 1 client, ≥ 3× with 16",
+        limits=(Limit(figure="ratio", at_least=2), Limit(figure="ratio_16", at_least=3)),
     ),
-    goal=Target(words="≥ 4×", limits=(Limit(figure="worst_ratio", at_least=4),)),
+    goal=None,
     run=run,
 )

@@ -71,7 +71,7 @@ ROW = Row(
     peer="Atropos, in memory",
     unit="batches/s",
     better="more",
-    mark=Target(words="≥ 30×", limits=(Limit(figure="ratio", at_least=30),)),
+    mark=Target(words="≥ 40×", limits=(Limit(figure="ratio", at_least=40),)),
     goal=Target(words="≥ 60×", limits=(Limit(figure="ratio", at_least=60),)),
     run=run,
 )
