@@ -30,6 +30,7 @@ from benchmarks.rows import (
     p11_memory,
     p12_generation,
     prefetch,
+    short_groups,
     web_processes,
 )
 
@@ -46,6 +47,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p10_live.ROW,
     p11_memory.ROW,
     p12_generation.ROW,
+    short_groups.ROW,
 )
 WIDTH_IN_A_FILE: Final = 150
 EXTRAS: Final[tuple[Row, ...]] = (

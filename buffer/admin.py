@@ -21,6 +21,7 @@ from buffer.items.models import (
     FragmentChunk,
     LedgerAudit,
     MixingShare,
+    ShortGroup,
     Tally,
     TrajectoryGroup,
 )
@@ -143,6 +144,11 @@ class GroupDigestAdmin(ReadOnlyAdmin):
 
 
 register_read_only(
+    ShortGroup,
+    columns="run_link at environment example failed refilled is_kept",
+    filters=("is_kept", RUN_FILTER),
+)
+register_read_only(
     Tally,
     columns="run_link kind state reason epoch env_id size shard items sequences",
     filters=("kind", "state", RUN_FILTER),
@@ -199,7 +205,7 @@ register_read_only(
 
 
 RunAdmin.belonging += [
-    *(Batch, TrajectoryGroup, FragmentChunk, Tally, MixingShare, ArchiveJob, Follower),
+    *(Batch, TrajectoryGroup, FragmentChunk, Tally, ShortGroup, MixingShare, ArchiveJob, Follower),
     CaptureSession,
     StoredTensor,
 ]

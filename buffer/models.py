@@ -12,6 +12,7 @@ from buffer.items.models import (
     Item,
     LedgerAudit,
     MixingShare,
+    ShortGroup,
     Tally,
     TrajectoryGroup,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Payload",
     "RunTokenizer",
     "Segment",
+    "ShortGroup",
     "StoredTensor",
     "Tally",
     "TensorObject",

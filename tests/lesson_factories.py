@@ -25,7 +25,9 @@ def lesson(*requires: str, **fields: Any) -> dict[str, Any]:
 
 def language(lessons: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """Return a configuration with small batches and evaluations of 32 problems."""
+    buffer = {"buffer": fields.pop("buffer")} if "buffer" in fields else {}
     return {
+        **buffer,
         "language": {
             "lessons": lessons,
             "group_size": 4,
@@ -70,6 +72,16 @@ class Class:
         """Return the response to a worker's request."""
         url = f"/api/v1/runs/{self.run.name}/{path}"
         return APIClient().post(url, body, format="json", headers=self.worker)
+
+    def push(self, body: bytes) -> Any:
+        """Return the response to a worker's push of groups."""
+        self.keys += 1
+        return APIClient().post(
+            f"/api/v1/runs/{self.run.name}/groups",
+            body,
+            content_type=wire.GROUPS_TYPE,
+            headers=self.worker | {"Idempotency-Key": f"push-{self.keys}"},
+        )
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the decoded response to a reader."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from buffer.batches.rules.bias import BiasDistances, BiasSide
+from buffer.batches.rules.bias import BiasDistances, BiasSide, ShortGroupCost
 from buffer.batches.rules.pacing import PauseGate
 from buffer.ingest.schemas.groups import ScoredData
 from buffer.items.schemas import LedgerPart
@@ -237,6 +237,36 @@ class BatchList(Page[BatchRow], frozen=True, kw_only=True):
     """Batches, newest first."""
 
 
+class FailedPrompt(Struct, frozen=True, kw_only=True):
+    """A problem whose rollouts failed most often."""
+
+    environment: str
+    example: str
+    prompt: str
+    """Beginning of the prompt; empty if all rollouts failed."""
+    groups: int
+    failed: int
+    """Failed rollouts."""
+
+
+class ShortGroupBias(Struct, frozen=True, kw_only=True):
+    """Recent groups of which rollouts failed or have no score, at most 5,000."""
+
+    groups: BiasSide
+    """Their complete rollouts; a group without any has no length and no score."""
+    kept: int
+    """Groups that are trained on, shrunken or refilled."""
+    failed: int
+    """Failed rollouts of the first attempt."""
+    against_complete: BiasDistances
+    """Distances from the admitted groups."""
+    costs: list[ShortGroupCost]
+    """Cost of each policy on these groups."""
+    prompts: list[FailedPrompt]
+    """Problems with the most failed rollouts, at most 10."""
+    summary: str
+
+
 class BiasAnswer(Struct, frozen=True, kw_only=True):
     """Differences between admitted, dropped and served items."""
 
@@ -245,6 +275,8 @@ class BiasAnswer(Struct, frozen=True, kw_only=True):
     served: BiasSide
     dropped_against_served: BiasDistances
     served_against_admitted: BiasDistances
+    short_groups: ShortGroupBias | None
+    """What the short-group policies of the run drop; null without such groups."""
     summary: str
 
 

@@ -15,15 +15,19 @@ from buffer.capture.models import CapturedCall, CaptureSession, CaptureState
 from buffer.capture.queries import CaptureNotFound
 from buffer.capture.rules import Assembled, assemble
 from buffer.ingest.schemas.bodies import InvalidBody
-from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups import Group, ShortRollouts, unscored_group
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.pushes import accept_groups, check_accepts, check_kind
-from buffer.items.queries import server_limits
+from buffer.ingest.services.pushes import (
+    accept_groups,
+    check_accepts,
+    check_kind,
+    decoding_options,
+)
 from buffer.items.rules.states import ItemKind
 from rolldeck.captures import CallPush, ScoreReceipt
 from rolldeck.training.advantages import RULES
 from runs.events.services import record_event
-from runs.lifecycle.models import Run
+from runs.lifecycle.models import Run, UnscoredSequences
 from web.disk_space import check_disk
 from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 
@@ -139,7 +143,7 @@ def check_call(call: CallPush) -> None:
 def score_sessions(
     *,
     run: Run,
-    scores: Mapping[str, float],
+    scores: Mapping[str, float | None],
     producer: str,
     now: datetime,
     env_id: int | None = None,
@@ -148,7 +152,7 @@ def score_sessions(
 
     Args:
         run: The run of the sessions.
-        scores: Scores by session name.
+        scores: Scores by session name; None for a session without a score.
         producer: Identity of the requester.
         now: Time of the request.
         env_id: Registered environment that the group belongs to.
@@ -157,12 +161,17 @@ def score_sessions(
         CaptureNotFound: If a session does not exist.
         SessionOver: If a session has another score or has expired.
         NothingCaptured: If no session contains a token of the policy.
-        InvalidCapture: If the sequences do not form a group that the run accepts.
+        InvalidCapture: If the sequences do not form a group that the run accepts, or the run
+            refuses sessions without a score.
         RunNotAccepting: If the run accepts no groups.
         UnknownEnvironment: If the run has no such environment.
     """
     check_kind(run, ItemKind.GROUPS)
     check_accepts(run)
+    unscored = [name for name, score in scores.items() if score is None]
+    if unscored and run.unscored_sequences == UnscoredSequences.REFUSE:
+        problem = "null needs `unscored_sequences` drop or shrink of the run"
+        raise InvalidCapture(f"scores.{unscored[0]}", problem)
     # Locked by id to avoid deadlocks.
     rows = CaptureSession.objects.select_for_update().filter(run=run, name__in=list(scores))
     by_name = {one.name: one for one in rows.order_by("pk")}
@@ -177,8 +186,11 @@ def score_sessions(
     for one in found:
         if one.state != CaptureState.OPEN:
             raise SessionOver(f"session {one.name!r} is {one.state} and cannot be scored again")
-    scored = [_assembled(one, scores[one.name]) for one in found]
-    group = _group(run, scored, env_id=env_id)
+    scored = [_assembled(one, score) for one in found if (score := scores[one.name]) is not None]
+    if scored:
+        group = _group(run, scored, env_id=env_id, unscored=len(unscored))
+    else:
+        group = unscored_group(env_id=env_id, sequences=len(unscored))
     (receipt,) = accept_groups(run=run, groups=[group], producer=producer, now=now)
     answer = ScoreReceipt(
         sequences=sum(len(one.assembled.sequences) for one in scored),
@@ -186,10 +198,10 @@ def score_sessions(
         dropped=str(receipt.dropped or ""),
         gaps={one.session.name: one.assembled.gaps for one in scored if one.assembled.gaps},
     )
-    for each in scored:
-        CaptureSession.objects.filter(pk=each.session.pk).update(
+    for each in found:
+        CaptureSession.objects.filter(pk=each.pk).update(
             state=CaptureState.SCORED,
-            score=each.score,
+            score=scores[each.name],
             receipt=msgspec.to_builtins(answer),
             changed_at=now,
         )
@@ -239,8 +251,8 @@ def _trained(assembled: Assembled) -> int:
     return sum(mask >= 0 for sequence in assembled.sequences for mask in sequence.masks)
 
 
-def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
-    """Return the group of sessions, in Atropos' JSON.
+def _group(run: Run, scored: list[_Scored], *, env_id: int | None, unscored: int) -> Group:
+    """Return the group of sessions, in Atropos' JSON; `unscored` others have no score.
 
     Raises:
         NothingCaptured: If no session contains a token of the policy.
@@ -278,14 +290,14 @@ def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
     if env_id is not None:
         content["env_id"] = env_id
     try:
-        return decode_group(
-            msgspec.json.encode(content),
-            limits=server_limits(),
-            lenient=run.lenient,
-            advantages=run.advantages,
-        )
+        group = decode_group(msgspec.json.encode(content), **decoding_options(run))
     except InvalidBody as error:
         raise InvalidCapture("scores", str(error)) from error
+    if unscored:
+        lengths = [len(sequence.tokens) for _, sequence, _ in rows]
+        short = ShortRollouts(unscored, [one.score for one, _, _ in rows], lengths)
+        group = msgspec.structs.replace(group, short=short)
+    return group
 
 
 def _advantages(rule: str, scored: list[_Scored]) -> dict[str, list[list[float]]]:

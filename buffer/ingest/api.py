@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from django.http import HttpResponse, UnreadablePostError
@@ -31,8 +31,9 @@ from buffer.ingest.services.pushes import (
     accept_fragments,
     accept_groups,
     check_kind,
+    decoding_options,
 )
-from buffer.items.queries import admission_remaining, server_limits
+from buffer.items.queries import admission_remaining
 from buffer.items.rules.states import ItemKind
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE, FragmentReceipt, GroupsReceipt
 from runs.access.api.identity import identity_of
@@ -173,11 +174,6 @@ def push_once(
     return result
 
 
-def decoding_rules(run: Run) -> dict[str, Any]:
-    """Return the limits and options with which the groups of a run are decoded."""
-    return {"limits": server_limits(), "lenient": run.lenient, "advantages": run.advantages}
-
-
 class GroupPushView(CountsRefusals):
     """Push trajectory groups to a run."""
 
@@ -204,7 +200,7 @@ class GroupPushView(CountsRefusals):
         check_kind(found, ItemKind.GROUPS)
         is_json = (request.content_type or "").partition(";")[0].strip() == "application/json"
         decode = decode_json_push if is_json else decode_push
-        self._groups = groups = decode(request.body, **decoding_rules(found))
+        self._groups = groups = decode(request.body, **decoding_options(found))
 
         def push(claim: Claim | None, now: datetime) -> GroupsReceipt:
             producer = identity_of(request)

@@ -3,6 +3,7 @@
 import uuid
 from typing import Any, Final
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q
@@ -361,7 +362,7 @@ class Tally(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     kind = models.CharField(max_length=9, choices=choices(ItemKind))
-    # A state, or `accepted`: all items ever accepted, or `truncated`: those accepted truncated.
+    # A state, or a count of `buffer.items.rules.ledger` that is none.
     state = models.CharField(max_length=11)
     reason = models.CharField(max_length=20, blank=True)
     epoch = models.PositiveIntegerField()
@@ -390,6 +391,30 @@ class Tally(models.Model):
 
     def __str__(self) -> str:
         return f"{self.items} {self.kind} {self.state} of {self.run_id}"
+
+
+class ShortGroup(models.Model):
+    """A group of which rollouts failed or have no score; K rollouts are complete.
+
+    The newest rows of a run describe what its short-group policy drops or keeps.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    at = models.DateTimeField()
+    environment = models.CharField(max_length=200, blank=True, help_text="Or lesson.")
+    example = models.CharField(max_length=200, blank=True, help_text="Key of the problem.")
+    prompt = models.TextField(blank=True, help_text="Beginning of the prompt.")
+    failed = models.JSONField(default=dict, help_text="Rollouts of the first attempt, by kind.")
+    rewards = ArrayField(models.FloatField(), help_text="K, refilled rollouts last.")
+    tokens = ArrayField(models.PositiveIntegerField(), help_text="K.")
+    refilled = models.PositiveIntegerField(default=0)
+    is_kept = models.BooleanField(help_text="Whether it is trained on.")
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "-id"], name="short_group_newest_first")]
+
+    def __str__(self) -> str:
+        return f"{self.example} of run {self.run_id}"
 
 
 class MixingShare(models.Model):

@@ -1,6 +1,6 @@
 """Counts, ledgers and admission of a run, read without scans."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -12,7 +12,19 @@ from django.db.models import Count, Sum
 from msgspec import structs
 
 from buffer.items.models import Batch, FragmentChunk, LedgerAudit, Tally, TrajectoryGroup
-from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance, discrepancies
+from buffer.items.rules.exact_fill import reachable_sums
+from buffer.items.rules.ledger import (
+    ACCEPTED,
+    FAILED,
+    LOSSES,
+    LOST,
+    REFILLED,
+    TRUNCATED,
+    Ledger,
+    RolloutLosses,
+    balance,
+    discrepancies,
+)
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import (
     DROP_CAUSES,
@@ -23,6 +35,7 @@ from buffer.items.rules.states import (
     ItemState,
 )
 from buffer.items.schemas import EnvironmentLedger, KindLedger, LedgerPart
+from runs.config.rules.sections import largest_group, shrinks
 from runs.lifecycle.models import Environment, Run, RunKind
 from runs.lifecycle.rules import (
     ACTIVE,
@@ -122,7 +135,24 @@ def admission_remaining(run_id: int) -> int:
     if run is None:
         raise Run.DoesNotExist(f"run {run_id} does not exist")
     held = stored_amounts(run)
-    return admission(run, admitted=held.admitted, trained=held.trained)
+    remaining = admission(run, admitted=held.admitted, trained=held.trained)
+    if remaining <= 0 and shrinks(run.config) and not _can_fill(run):
+        # No sizes in the queue sum to a batch. A further group may, and nothing else would.
+        return largest_group(run.config)
+    return remaining
+
+
+def _can_fill(run: Run) -> bool:
+    """Return whether queued groups, or the batches that a trainer holds, make progress possible."""
+    rows = counts(run.pk, ItemKind.GROUPS, state__in=[ItemState.QUEUED, ItemState.LEASED])
+    if run.batch_size is None or any(row.state == ItemState.LEASED and row.items for row in rows):
+        return True
+    sizes = Counter[int]()
+    for row in rows:
+        if row.epoch == run.epoch:
+            sizes[row.size] += row.items
+    found = {size: items for size, items in sizes.items() if size and items > 0}
+    return bool(reachable_sums(found, run.batch_size) >> run.batch_size & 1)
 
 
 # Groups that were accepted and dropped at once, which nothing but a count shows.
@@ -284,6 +314,20 @@ def sequences_ledger(rows: Iterable[CountRow]) -> Ledger:
     return balance((row.state, row.reason, row.sequences) for row in rows)
 
 
+def losses_in(rows: Iterable[CountRow]) -> RolloutLosses:
+    """Return the rollouts that failed, or were lost with their group, from the counts."""
+    failed, by_state = Counter[str](), Counter[str]()
+    for row in rows:
+        by_state[row.state] += row.items
+        if row.state == FAILED:
+            failed[row.reason] += row.items
+    return RolloutLosses(
+        failed=dict(sorted(failed.items())),
+        refilled=by_state[REFILLED],
+        lost_siblings=by_state[LOST],
+    )
+
+
 def expired_amount(run_id: int) -> int:
     """Return the sequences or fragments of batches whose lease has expired.
 
@@ -303,6 +347,7 @@ def ledger_part(run_id: int) -> LedgerPart:
     with snapshot():
         run = Run.objects.filter(pk=run_id).values_list("ledger_problem", "refused").first()
         groups = counts(run_id, ItemKind.GROUPS)
+        losses = losses_in(groups)
         environments = Environment.objects.filter(run_id=run_id, refused__isnull=False)
         counted = [(run[1] if run else None), *environments.values_list("refused", flat=True)]
         return LedgerPart(
@@ -311,6 +356,9 @@ def ledger_part(run_id: int) -> LedgerPart:
             sequences=kind_ledger(sequences_ledger(groups)),
             expired=expired_amount(run_id),
             truncated=sum(row.items for row in groups if row.state == TRUNCATED),
+            failed=losses.failed,
+            refilled=losses.refilled,
+            lost_siblings=losses.lost_siblings,
             refused=sum(
                 reason["pushes"] for reasons in counted if reasons for reason in reasons.values()
             ),
@@ -336,7 +384,8 @@ def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
     for kind in ItemKind:
         places: dict[tuple[int, str], list[CountRow]] = defaultdict(list)
         for row in counts(run_id, kind):
-            places[row.env_id, row.environment].append(row)
+            if row.state not in LOSSES:
+                places[row.env_id, row.environment].append(row)
         found += [
             EnvironmentLedger(
                 kind=kind.value,

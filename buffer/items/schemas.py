@@ -32,6 +32,13 @@ class LedgerPart(Struct, frozen=True, kw_only=True):
     and leased again first."""
     truncated: int
     """Groups accepted with sequences truncated to `max_token_len`; dropped ones are `overlong`."""
+    failed: dict[str, int]
+    """Rollouts of lessons and environments that failed or have no score, by kind. They were never
+    accepted."""
+    refilled: int
+    """Rollouts that took the place of failed ones, by the policy `refill`."""
+    lost_siblings: int
+    """Complete rollouts of groups that were dropped because others of the group failed."""
     refused: int
     """Refused pushes of environments and refused fragments of a fleet, not part of `accepted`."""
     problem: str

@@ -26,9 +26,16 @@ from django.db import connection, transaction
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from buffer.items.models import Batch, LedgerAudit
+from buffer.items.models import Batch, LedgerAudit, ShortGroup
 from buffer.items.queries import audits_due, ledger_problems
-from buffer.items.rules.ledger import ACCEPTED, TRUNCATED
+from buffer.items.rules.ledger import (
+    ACCEPTED,
+    FAILED,
+    LOST,
+    REFILLED,
+    TRUNCATED,
+    RolloutLosses,
+)
 from buffer.items.rules.states import (
     NO_ENVIRONMENT,
     UNSETTLED_BATCHES,
@@ -253,6 +260,16 @@ class Changes:
             self._add(item, ACCEPTED, "", 1)
             self._add(item, state, reason, 1)
 
+    def lose(self, losses: RolloutLosses, *, epoch: int) -> None:
+        """Count the rollouts of short groups, which are no items."""
+        rows = [(FAILED, kind[:KIND_LENGTH], count) for kind, count in losses.failed.items()]
+        rows += [(REFILLED, "", losses.refilled), (LOST, "", losses.lost_siblings)]
+        for state, reason, count in rows:
+            if count:
+                key = (state, reason, epoch, NO_ENVIRONMENT, "", 0)
+                self._items[key] += count
+                self._sequences[key] += count
+
     def truncate(self, items: Iterable[Counted]) -> None:
         """Count accepted items whose sequences were truncated."""
         for item in items:
@@ -304,6 +321,35 @@ class Changes:
             return
         with sql.cursor() as cursor:
             cursor.execute(SQL["count_changes"], self.params(), prepare=True)
+
+
+KIND_LENGTH: Final = 20
+SHORT_GROUPS_KEPT: Final = 5000
+"""Newest short groups of a run that are kept."""
+
+
+def record_losses(
+    run_id: int, losses: RolloutLosses, groups: Iterable[ShortGroup], *, epoch: int
+) -> None:
+    """Count rollouts that failed or were lost with their group, and keep the short groups.
+
+    The caller has a transaction, in which this is the last write to the counts.
+    """
+    keep_short_groups(run_id, groups)
+    changes = Changes(run_id, ItemKind.GROUPS)
+    changes.lose(losses, epoch=epoch)
+    changes.write()
+
+
+def keep_short_groups(run_id: int, groups: Iterable[ShortGroup]) -> None:
+    """Store short groups of a run, and delete those beyond the newest."""
+    if not ShortGroup.objects.bulk_create(groups):
+        return
+    newest = ShortGroup.objects.filter(run_id=run_id).order_by("-pk")
+    older = newest.values_list("pk", flat=True)[SHORT_GROUPS_KEPT : SHORT_GROUPS_KEPT + 1]
+    # Ids rise, so that one id bounds the older rows.
+    if bound := next(iter(older), None):
+        ShortGroup.objects.filter(run_id=run_id, pk__lte=bound).delete()
 
 
 _ADD_USES_BY_KEY: Final = {

@@ -97,7 +97,8 @@ SELECT * FROM ({open_amounts} %(run)s) t, ({new_group_ids}) i, ({environment_arr
 -- ends with a condition.
 WITH r AS (
     SELECT id, name, kind, status, archived_at, lenient, advantages, max_staleness,
-        drop_zero_variance, overlong_sequences, max_token_len, epoch, policy_step, served_steps
+        drop_zero_variance, overlong_sequences, unscored_sequences, least_group_size,
+        max_token_len, epoch, policy_step, served_steps
     FROM runs_run WHERE archived_at IS NULL AND kind <> 'fleet' AND
 
 -- context_of_newest --
@@ -578,8 +579,8 @@ WHERE i.id = r.id AND i.segment = %s
 
 -- newest_groups --
 -- Read the run's newest groups within a window, limited to the newest of each state.
-SELECT state, longest_tokens, score_mean, env_id::text FROM (
-    SELECT id, state, longest_tokens, score_mean, env_id,
+SELECT state, longest_tokens, score_mean, env_id::text, sequences FROM (
+    SELECT id, state, longest_tokens, score_mean, env_id, sequences,
         row_number() OVER (PARTITION BY state ORDER BY id DESC) AS place
     FROM (
         SELECT * FROM buffer_trajectorygroup WHERE run_id = %(run)s

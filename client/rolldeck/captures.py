@@ -83,7 +83,7 @@ class CallReceipt(Struct, frozen=True, kw_only=True):
 class ScoreSessions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/runs/{run}/capture-scores``: sessions that become one group."""
 
-    scores: Annotated[dict[SessionName, Score], Meta(min_length=1, max_length=1024)]
+    scores: Annotated[dict[SessionName, Score | None], Meta(min_length=1, max_length=1024)]
     """Scores by session; each sequence of a session gets its score."""
     env_id: Annotated[int, Meta(ge=0)] | None = None
     """Registered environment of the group."""

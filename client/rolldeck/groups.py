@@ -12,6 +12,7 @@ Lists keep their order, unknown fields are kept, and an absent field is null in 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from rolldeck import wire
 from rolldeck.errors import InvalidMessageError
 from rolldeck.json_groups import Bytes, read_plain
 from rolldeck.ragged import Rows
+from rolldeck.structs import message_and_path
 
 # Settings of single sequences, in the open fields of a group.
 
@@ -98,6 +100,13 @@ ROWS: Final[Names] = (
     "inference_logprobs",
 )
 DISTILLATION: Final[Names] = ("distill_token_ids", "distill_logprobs")
+PER_SEQUENCE: Final = frozenset(
+    {
+        *("messages", "overrides", "images", *DISTILLATION),
+        *("is_correct", "is_truncated", "policy_versions", "spans"),
+    }
+)
+"""Open fields that may have one entry for each sequence."""
 # The fields of Atropos' ScoredData in its order; JSON always contains all of them.
 ATROPOS_FIELDS: Final[Names] = (
     *ROWS[:2],
@@ -180,6 +189,20 @@ class GroupArrays:
         rows = self.rows.get("advantages")
         return rows is not None and np.array_equal(rows.lengths, np.ones(self.sequences))
 
+    def only(self, kept: NDArray[np.bool_]) -> "GroupArrays":
+        """Return the group with some of its sequences; `kept` is ``[S]``."""
+        tokens = np.repeat(kept, self.rows["tokens"].lengths)
+        return replace(
+            self,
+            rows={name: rows.only(kept) for name, rows in self.rows.items()},
+            scores=self.scores[kept],
+            distillation={name: values[tokens] for name, values in self.distillation.items()},
+            json={
+                name: _only(text, kept) if name in PER_SEQUENCE else text
+                for name, text in self.json.items()
+            },
+        )
+
     def without_unusable_rows(self) -> "GroupArrays":
         """Return the group without optional rows that are empty or belong to no sequence.
 
@@ -207,8 +230,21 @@ def read(content: Bytes, codec: str) -> GroupArrays:
     return read_msgpack(content) if codec == MSGPACK else read_json(content)
 
 
-def read_msgpack(content: Bytes) -> GroupArrays:
+def _only(text: bytes, kept: NDArray[np.bool_]) -> bytes:
+    """Return the JSON of a list without the entries of other sequences; other values stay."""
+    try:
+        entries = msgspec.json.decode(text, type=list[Raw])
+    except msgspec.MsgspecError:
+        return text
+    if len(entries) != len(kept):
+        return text
+    return msgspec.json.encode([*compress(entries, kept)])
+
+
+def read_msgpack(content: Bytes, *, takes_nan: bool = False) -> GroupArrays:
     """Return the arrays of an encoded :class:`rolldeck.wire.Group`.
+
+    With `takes_nan`, scores may be NaN.
 
     Raises:
         InvalidGroupError: If the content is not a group, or its arrays are inconsistent.
@@ -216,8 +252,8 @@ def read_msgpack(content: Bytes) -> GroupArrays:
     try:
         group = _decode_group(content)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        message, _, path = str(error).partition(" - at ")
-        raise InvalidGroupError(path.strip("`").removeprefix("$").lstrip("."), message) from error
+        message, path = message_and_path(error)
+        raise InvalidGroupError(path.lstrip("."), message) from error
     if group.schema != wire.SCHEMA_VERSION:
         raise InvalidGroupError("schema", f"version {group.schema} is not {wire.SCHEMA_VERSION}")
     for name in group.own_lengths:
@@ -242,7 +278,7 @@ def read_msgpack(content: Bytes) -> GroupArrays:
                 raise InvalidGroupError(name, message)
     return GroupArrays(
         rows=rows,
-        scores=_array_in("scores", group.scores, FLOATS, dimensions=1),
+        scores=_array_in("scores", group.scores, FLOATS, dimensions=1, takes_nan=takes_nan),
         env_id=group.env_id,
         epoch=group.epoch,
         policy_step=group.policy_step,
@@ -252,7 +288,12 @@ def read_msgpack(content: Bytes) -> GroupArrays:
 
 
 def _array_in(
-    name: str, array: wire.Array, dtypes: frozenset[str], *, dimensions: int
+    name: str,
+    array: wire.Array,
+    dtypes: frozenset[str],
+    *,
+    dimensions: int,
+    takes_nan: bool = False,
 ) -> NDArray[Any]:
     try:
         values = wire.unpack_array(array)
@@ -263,7 +304,8 @@ def _array_in(
         raise InvalidGroupError(
             name, f"is {values.dtype.name} {list(values.shape)}, not {expected}"
         )
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
+    known = values[~np.isnan(values)] if takes_nan and values.dtype.kind == "f" else values
+    if values.dtype.kind == "f" and not np.isfinite(known).all():
         raise InvalidGroupError(name, "Input should be a finite number")
     return values
 

@@ -12,9 +12,13 @@ from msgspec import Meta, Struct
 EvalType = Literal["eval", "micro_eval"]
 MOST_SAMPLES: Final = 16
 MOST_METRICS: Final = 64
+MOST_SHORT_GROUPS: Final = 32
+MOST_PROMPT: Final = 400
+MOST_FAILURE_KINDS: Final = 32
 METRIC_NAME: Final = r"^[\w./ -]{1,40}$"
 Count = Annotated[int, Meta(ge=0)]
 Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
+FailureKind = Annotated[str, Meta(pattern=r"^[a-z_]{1,40}$")]
 MetricName = Annotated[str, Meta(pattern=METRIC_NAME)]
 
 
@@ -59,10 +63,28 @@ class Sample(Struct, frozen=True, kw_only=True):
     is_correct: bool
 
 
+class ShortGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of which rollouts failed or have no score; K rollouts are complete."""
+
+    example: Annotated[str, Meta(max_length=200)]
+    """Key of the problem."""
+    prompt: Annotated[str, Meta(max_length=MOST_PROMPT)] = ""
+    failed: Annotated[dict[FailureKind, Count], Meta(max_length=MOST_FAILURE_KINDS)]
+    """Failed rollouts of the first attempt, by kind."""
+    rewards: Annotated[list[Finite], Meta(max_length=1024)]
+    """Rewards of the complete rollouts, ``[K]``, refilled ones last."""
+    tokens: Annotated[list[Count], Meta(max_length=1024)]
+    """Tokens that the policy wrote in each, ``[K]``."""
+    refilled: Count = 0
+    """Rollouts that took the place of failed ones."""
+    is_kept: bool
+    """Whether the group is trained on."""
+
+
 class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
 
-    The answers are ordered by problem: N = examples × generations.
+    The answers are ordered by problem: N = examples × generations, or Σ `sizes`.
     """
 
     key: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -73,6 +95,8 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     policy_step: Annotated[int, Meta(ge=-1)]
     """Oldest version that sampled any answer."""
     generations: Annotated[int, Meta(ge=1, le=1024)]
+    sizes: Annotated[list[Annotated[int, Meta(ge=1, le=1024)]], Meta(max_length=1 << 20)] = []
+    """Answers to each problem, for training; empty if there are `generations` to each."""
     rewards: Annotated[list[Finite], Meta(max_length=1 << 20)]
     """Reward of each episode, ``[N]``; empty without valid results."""
     successes: Annotated[list[bool], Meta(max_length=1 << 20)]
@@ -90,6 +114,13 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     fence: Count = 0
     error: Annotated[str, Meta(max_length=2000)] = ""
     """Error that kept the environment from yielding results."""
+    failed: Annotated[dict[FailureKind, Count], Meta(max_length=MOST_FAILURE_KINDS)] = {}
+    """Rollouts that failed or have no score, by kind, those of refills included."""
+    refilled: Count = 0
+    """Rollouts that took the place of failed ones."""
+    lost_siblings: Count = 0
+    """Complete rollouts of dropped groups."""
+    short_groups: Annotated[list[ShortGroup], Meta(max_length=MOST_SHORT_GROUPS)] = []
     stops: bool = False
     """Whether the error stops the lesson for the run, by its setting."""
     samples: Annotated[list[Sample], Meta(max_length=MOST_SAMPLES)] = []

@@ -30,6 +30,10 @@ class Rows(NamedTuple):
         """Return the first `count` values of each row."""
         return Rows(self.values[self.is_within(count)], np.minimum(self.lengths, count))
 
+    def only(self, kept: NDArray[np.bool_]) -> "Rows":
+        """Return some of the rows; `kept` is ``[S]``."""
+        return Rows(self.values[np.repeat(kept, self.lengths)], self.lengths[kept])
+
     def is_within(self, count: int) -> NDArray[np.bool_]:
         """Return whether each value is among the first `count` of its row, ``[Σ lengths]``."""
         starts = np.cumsum(self.lengths) - self.lengths

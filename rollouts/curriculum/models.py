@@ -81,6 +81,15 @@ class Lesson(models.Model):
     tokens = models.PositiveBigIntegerField(default=0)
     truncated = models.PositiveBigIntegerField(default=0, help_text="Episodes.")
     duplicates = models.PositiveBigIntegerField(default=0, help_text="Episodes.")
+    failed = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Episodes that failed or have no score."
+    )
+    refilled = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Episodes that took the place of failed ones."
+    )
+    lost_siblings = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Complete episodes of groups dropped as short."
+    )
     # Errors.
     errors = models.PositiveBigIntegerField(default=0)
     last_error = models.TextField(blank=True)

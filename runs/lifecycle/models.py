@@ -42,6 +42,14 @@ class OverlongSequences(models.TextChoices):
     TRUNCATE = "truncate", "truncate: sequences are cut at the maximum"
 
 
+class UnscoredSequences(models.TextChoices):
+    """Treatment of pushed groups with sequences without a score."""
+
+    REFUSE = "refuse", "refuse: the push is refused"
+    DROP = "drop", "drop: the group is dropped"
+    SHRINK = "shrink", "shrink: the group is accepted without them"
+
+
 class SecondRegistration(models.TextChoices):
     """Effect of a stock trainer's registration on a run that has one."""
 
@@ -179,6 +187,16 @@ class Run(models.Model):
         default=OverlongSequences.KEEP,
         db_default=OverlongSequences.KEEP,
         help_text="Treatment of groups with a sequence longer than `max_token_len`.",
+    )
+    unscored_sequences = models.CharField(
+        max_length=8,
+        choices=UnscoredSequences,
+        default=UnscoredSequences.REFUSE,
+        db_default=UnscoredSequences.REFUSE,
+        help_text="Treatment of pushed groups with sequences whose score is null.",
+    )
+    least_group_size = models.PositiveIntegerField(
+        default=2, db_default=2, help_text="Smallest group that is accepted without sequences."
     )
     on_second_registration = models.CharField(
         max_length=8,

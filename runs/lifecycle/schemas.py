@@ -87,6 +87,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     advantages: Literal["", "rloo", "grpo"]
     drop_zero_variance: bool
     overlong_sequences: Literal["keep", "drop", "truncate"]
+    unscored_sequences: Literal["refuse", "drop", "shrink"]
+    least_group_size: int
     on_second_registration: Literal["keep", "reset"]
     served_steps: int
     epoch: int
@@ -170,6 +172,11 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Drop incoming groups whose scores are all equal."""
     overlong_sequences: Literal["keep", "drop", "truncate"] | UnsetType = UNSET
     """Treatment of groups with a sequence longer than `max_token_len`."""
+    unscored_sequences: Literal["refuse", "drop", "shrink"] | UnsetType = UNSET
+    """Treatment of pushed groups with sequences whose score is null: refuse the push, drop the
+    group, or accept it without them."""
+    least_group_size: Annotated[int, Meta(ge=1, le=1024)] | UnsetType = UNSET
+    """Smallest group that `shrink` accepts; smaller ones are dropped."""
     on_second_registration: Literal["keep", "reset"] | UnsetType = UNSET
     """Effect of a trainer's registration on an outside run that has a trainer: none, or archive the
     run and begin a new one of its name.

@@ -344,6 +344,9 @@ def test_unusable_settings_and_groups_are_refused_by_name(
         "num_generations is 4, but groups of lesson 'reverse' have 2": {
             "lessons": {"reverse": {"spec": "task:reverse", "group_size": 2}}
         },
+        "num_generations is 4, but lesson 'reverse' shrinks groups": {
+            "lessons": {"reverse": {"spec": "task:reverse", "short_groups": "shrink"}}
+        },
     }.items():
         cases.append({"run": language_run(server, language)})
         expected.append(field)

@@ -10,14 +10,18 @@ from rest_framework.request import Request
 
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import PUSH_REFUSED, AtroposView, atropos_schema
-from buffer.ingest.api import SCORED_DATA, CountsRefusals, decoding_rules, push_once
+from buffer.ingest.api import SCORED_DATA, CountsRefusals, push_once
 from buffer.ingest.schemas.bodies import BodyProblem, InvalidBody
 from buffer.ingest.schemas.groups import Group, ScoredData
 from buffer.ingest.schemas.groups_json import decode_group, decode_groups
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.concurrent_pushes import SinglePush, accept_push
 from buffer.ingest.services.idempotency import Claim
-from buffer.ingest.services.pushes import UnknownEnvironment, accept_groups
+from buffer.ingest.services.pushes import (
+    UnknownEnvironment,
+    accept_groups,
+    decoding_options,
+)
 from buffer.items.api import ENVIRONMENTS
 from runs.access.api.identity import identity_of
 from runs.lifecycle.queries import RunNotFound
@@ -42,7 +46,7 @@ class PushView(CountsRefusals, AtroposView):
             run_id, push = 0, self._push_with_others
         else:
             run = self.find_run()
-            self._groups = decode(request.body, **decoding_rules(run))
+            self._groups = decode(request.body, **decoding_options(run))
             run_id, push = run.pk, self._push
         try:
             result = push_once(request, push, list[Receipt], run_id=run_id)

@@ -213,4 +213,5 @@ class BiasView(ApiView):
             request, "window", default=DAY_SECONDS, at_least=1, at_most=10_000 * DAY_SECONDS
         )
         found = readable_run(run)
-        return answer(bias.bias_of(found, window_seconds=window or DAY_SECONDS))
+        seconds = window or DAY_SECONDS
+        return answer(bias.bias_of(found, window_seconds=seconds, now=timezone.now()))

@@ -7,7 +7,7 @@ environments, and for scores where hard prompts take longer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -112,17 +112,21 @@ def chance_distance(count: int, other: int) -> float:
     return 1.63 * float(np.sqrt((count + other) / (count * other)))
 
 
-def sentence(dropped: Items, served: Items, *, unit: str) -> str:
+def sentence(
+    dropped: Items, served: Items, *, unit: str, names: tuple[str, str] = ("dropped", "served")
+) -> str:
     """Return a sentence that describes the selection bias, if any.
 
     Args:
         dropped: Items that will never be trained on.
         served: Items that were trained on.
         unit: Plural noun for the items.
+        names: Adjectives of the two.
     """
+    one, other = names
     counts = len(dropped.length), len(served.length)
     if min(counts) < ENOUGH_ITEMS:
-        return f"too few {unit} to compare: {counts[0]} dropped, {counts[1]} served"
+        return f"too few {unit} to compare: {counts[0]} {one}, {counts[1]} {other}"
     apart, noticeable = distances(dropped, served), max(NOTICEABLE, chance_distance(*counts))
     found = []
     if (apart.length or 0.0) > noticeable:
@@ -130,30 +134,72 @@ def sentence(dropped: Items, served: Items, *, unit: str) -> str:
         is_longer = lost > kept
         times = lost / max(kept, 1e-9) if is_longer else kept / lost
         found.append(
-            f"dropped {unit} are {times:.1f}× {'longer' if is_longer else 'shorter'} than served "
+            f"{one} {unit} are {times:.1f}× {'longer' if is_longer else 'shorter'} than {other} "
             f"ones: training is biased towards {'short' if is_longer else 'long'} {unit}"
         )
     if (apart.score or 0.0) > noticeable:
         higher = _mean(dropped.score) > _mean(served.score)
         found.append(
-            f"dropped {unit} score {'higher' if higher else 'lower'} "
+            f"{one} {unit} score {'higher' if higher else 'lower'} "
             f"({_mean(dropped.score):.3g} against {_mean(served.score):.3g})"
         )
     if (apart.environment or 0.0) > noticeable:
-        names = sorted({*dropped.environments, *served.environments})
+        places = sorted({*dropped.environments, *served.environments})
         share_of = {
             name: (
                 dropped.environments.count(name) / counts[0],
                 served.environments.count(name) / counts[1],
             )
-            for name in names
+            for name in places
         }
-        worst = max(names, key=lambda name: share_of[name][0] - share_of[name][1])
+        worst = max(places, key=lambda name: share_of[name][0] - share_of[name][1])
         found.append(
-            f"{worst or 'no environment'} makes up {percent(share_of[worst][0])} of dropped {unit} "
-            f"and {percent(share_of[worst][1])} of served {unit}"
+            f"{worst or 'no environment'} makes up {percent(share_of[worst][0])} of {one} {unit} "
+            f"and {percent(share_of[worst][1])} of {other} {unit}"
         )
-    return "; ".join(found) or f"no difference found between dropped and served {unit}"
+    return "; ".join(found) or f"no difference found between {one} and {other} {unit}"
+
+
+class ShortGroupCost(Struct, frozen=True, kw_only=True):
+    """Rollouts that one short-group policy costs, by the run's recent groups."""
+
+    policy: Literal["drop", "shrink", "refill"]
+    lost: int
+    """Rollouts that are not trained on: failed ones, and complete ones of dropped groups."""
+    share: float
+    """Lost rollouts, of all that were sampled."""
+
+
+class GroupSizes(NamedTuple):
+    """Rollouts of a group with failed ones, at its first attempt."""
+
+    complete: int
+    failed: int
+
+
+def policy_costs(
+    incomplete: Sequence[GroupSizes], *, complete_rollouts: int, least: int
+) -> list[ShortGroupCost]:
+    """Return the cost of each short-group policy.
+
+    Args:
+        incomplete: Groups of which rollouts failed.
+        complete_rollouts: Rollouts of all other groups.
+        least: Smallest group that `shrink` keeps.
+    """
+    failed = sum(one.failed for one in incomplete)
+    siblings = sum(one.complete for one in incomplete)
+    too_small = sum(one.complete for one in incomplete if one.complete < least)
+    sampled = complete_rollouts + siblings + failed
+    lost: dict[Literal["drop", "shrink", "refill"], int] = {
+        "drop": failed + siblings,
+        "shrink": failed + too_small,
+        "refill": failed,
+    }
+    return [
+        ShortGroupCost(policy=policy, lost=count, share=count / sampled if sampled else 0.0)
+        for policy, count in lost.items()
+    ]
 
 
 def _mean(values: NDArray[np.float64]) -> float:

@@ -12,6 +12,7 @@ from msgspec import Meta, Raw, Struct
 from buffer.ingest.rules import text_limits
 from buffer.ingest.rules.groups import Violation
 from buffer.items.rules.limits import DEFAULTS, Limits
+from rolldeck.structs import message_and_path
 from rolldeck.wire import SCHEMA_VERSION
 from web.rules.errors import FieldError, InvalidData
 
@@ -77,9 +78,8 @@ def decode_envelope(decode: Callable[[bytes], E], body: bytes, *, wrong_format: 
 
 def invalid_push(place: str, error: Exception, *, wrong_format: str = "") -> InvalidPush:
     """Return an error of msgspec within `place` as an error of the push."""
-    message, _, path = str(error).partition(" - at ")
-    steps = path.strip("`").removeprefix("$").lstrip(".")
-    field = ".".join(part for part in (place, steps) if part)
+    message, path = message_and_path(error)
+    field = ".".join(part for part in (place, path.lstrip(".")) if part)
     if not field and wrong_format:
         message = f"{wrong_format} ({message})"
     return InvalidPush(field or "body", message)

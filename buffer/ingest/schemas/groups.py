@@ -1,7 +1,7 @@
 """Decoded groups and their rules, independent of the codec."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 from msgspec import Struct
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from buffer.ingest.rules import groups as group_rules
 from buffer.ingest.rules.groups import Lengths, Violation
-from buffer.items.rules.limits import Limits
+from buffer.items.rules.limits import DEFAULTS, Limits
 from buffer.items.rules.score_statistics import mean_and_deviation
 from rolldeck.groups import overrides_of
 from rolldeck.ragged import Rows
@@ -17,11 +17,22 @@ from rolldeck.training import advantages
 from rolldeck.training.advantages import Rule
 
 
-class Rules(Struct, frozen=True, kw_only=True):
-    """Limits and options for decoding a push."""
+class DecodingOptions(TypedDict, total=False):
+    """Fields of :class:`Rules`."""
 
     limits: Limits
     lenient: bool
+    takes_unscored: bool
+    advantages: str
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """Limits and options for decoding a push."""
+
+    limits: Limits = DEFAULTS
+    lenient: bool = False
+    takes_unscored: bool = False
+    """Whether groups may have sequences without a score."""
     advantages: str = ""
     """Rule of `rolldeck.training.advantages` for groups without advantages; may be empty."""
 
@@ -47,6 +58,16 @@ class Rules(Struct, frozen=True, kw_only=True):
         return found if np.isfinite(found).all() else None
 
 
+class ShortRollouts(NamedTuple):
+    """The sequences of a group of which others have no score."""
+
+    unscored: int
+    """Number of sequences without a score."""
+    scores: list[float]
+    tokens: list[int]
+    """Length of each scored sequence."""
+
+
 class Group(Struct, frozen=True, kw_only=True):
     """A pushed group: metadata for the queue, and the bytes to serve."""
 
@@ -67,6 +88,26 @@ class Group(Struct, frozen=True, kw_only=True):
     policy_step: int | None = None
     """Policy version that sampled it, as claimed by the producer; not a field of Atropos."""
     epoch: int | None = None
+    short: ShortRollouts | None = None
+    """Set if sequences without a score were removed."""
+
+
+def unscored_group(*, env_id: int | None, sequences: int) -> Group:
+    """Return a group none of whose sequences has a score: it has no sequences."""
+    return Group(
+        content=b"",
+        codec="json",
+        env_id=env_id,
+        sequences=0,
+        tokens=0,
+        longest_tokens=0,
+        score_mean=0.0,
+        score_min=0.0,
+        score_max=0.0,
+        score_std=0.0,
+        notes=[],
+        short=ShortRollouts(sequences, [], []),
+    )
 
 
 def checked_group(
@@ -80,6 +121,7 @@ def checked_group(
     scores: NDArray[np.floating],
     broken: list[Violation],
     version: tuple[int | None, Any] = (None, None),
+    unscored: int = 0,
 ) -> Group:
     """Return a group that passed its checks.
 
@@ -109,6 +151,7 @@ def checked_group(
         zero_variance=zero_variance,
         policy_step=step,
         epoch=epoch if step is not None and is_epoch else None,
+        short=ShortRollouts(unscored, scores.tolist(), list(rows)) if unscored else None,
     )
 
 

@@ -13,7 +13,9 @@ If the run computes advantages, they replace the null of groups without advantag
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final
+from contextlib import suppress
+from itertools import compress
+from typing import Annotated, Any, Final, Unpack
 
 import msgspec
 import numpy as np
@@ -33,9 +35,15 @@ from buffer.ingest.schemas.bodies import (
     problem_of,
     refuse,
 )
-from buffer.ingest.schemas.groups import Group, Rules, checked_group
-from buffer.items.rules.limits import DEFAULTS, Limits
-from rolldeck.groups import JSON
+from buffer.ingest.schemas.groups import (
+    DecodingOptions,
+    Group,
+    Rules,
+    checked_group,
+    unscored_group,
+)
+from buffer.items.rules.limits import Limits
+from rolldeck.groups import JSON, PER_SEQUENCE
 from rolldeck.json_groups import PlainGroup, read_plain
 from rolldeck.ragged import Rows
 
@@ -97,28 +105,26 @@ _OPEN: Final = frozenset(
     {"messages", "generation_params", "overrides", "group_overrides", "images", "epoch"}
 )
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def decode_group(
-    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
-) -> Group:
+def decode_group(body: bytes, **options: Unpack[DecodingOptions]) -> Group:
     """Return the group of a ``POST /scored_data`` body; adds `advantages` if it has none.
 
     Raises:
         InvalidBody: If it is invalid, over a limit, or violates a rule and is not `lenient`.
     """
-    rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
-    return _groups([body.strip()], loc=lambda _: ("body",), rules=rules)[0]
+    return _groups([body.strip()], loc=lambda _: ("body",), rules=Rules(**options))[0]
 
 
-def decode_groups(
-    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
-) -> list[Group]:
+def decode_groups(body: bytes, **options: Unpack[DecodingOptions]) -> list[Group]:
     """Return the groups of a ``POST /scored_data_list`` body, all or none.
 
     Raises:
         InvalidBody: If one is invalid, over a limit, or violates a rule and is not `lenient`.
     """
+    rules = Rules(**options)
+    limits = rules.limits
     refuse(text_limits.push(body, limits=limits), ("body",))
     try:
         slices = [bytes(part) for part in _decode_list(body)]
@@ -129,7 +135,6 @@ def decode_groups(
     if len(slices) > limits.groups_per_push:
         too_many = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
         refuse(too_many, ("body",))
-    rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
     return _groups(slices, loc=lambda index: ("body", index), rules=rules)
 
 
@@ -139,10 +144,16 @@ def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: Rules) -> 
         try:
             place = loc(index)
             refuse(text_limits.group(content, limits=rules.limits), place)
+            unscored = 0
+            if rules.takes_unscored:
+                content, unscored = _scored_part(content)
+                if unscored and (empty := _without_scores(content, unscored)):
+                    groups.append(empty)
+                    continue
             plain = read_plain(content)
-            group = None if plain is None else _plain_group(content, plain, rules)
+            group = None if plain is None else _plain_group(content, plain, rules, unscored)
             del plain  # its arrays are freed before the next group is read
-            groups.append(group or _validated_group(content, place, rules))
+            groups.append(group or _validated_group(content, place, rules, unscored))
         except InvalidBody as error:
             problems += error.problems
     if problems:
@@ -150,7 +161,36 @@ def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: Rules) -> 
     return groups
 
 
-def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | None:
+def _scored_part(content: bytes) -> tuple[bytes, int]:
+    """Return a group without its sequences whose score is null, and their number."""
+    try:
+        parts = _decode_object(content)
+        scores = _decode_list(parts["scores"])
+    except (KeyError, msgspec.MsgspecError, RecursionError, ValueError):
+        return content, 0  # the decoders name the problem
+    kept = [bytes(score) != b"null" for score in scores]
+    if all(kept):
+        return content, 0
+    for name in {"scores", *_ROWS, *PER_SEQUENCE} & parts.keys():
+        with suppress(msgspec.ValidationError):
+            entries = _decode_list(parts[name])
+            if len(entries) == len(kept):
+                parts[name] = Raw(msgspec.json.encode([*compress(entries, kept)]))
+    return msgspec.json.encode(parts), kept.count(False)
+
+
+def _without_scores(content: bytes, unscored: int) -> Group | None:
+    """Return the group if none of its sequences had a score."""
+    parts = _decode_object(content)
+    if bytes(parts["scores"]) != b"[]":
+        return None
+    env_id = None
+    with suppress(msgspec.ValidationError):
+        env_id = msgspec.json.decode(parts.get("env_id", Raw(b"null")), type=int | None)
+    return unscored_group(env_id=env_id, sequences=unscored)
+
+
+def _plain_group(content: bytes, plain: PlainGroup, rules: Rules, unscored: int) -> Group | None:
     """Return a valid group, else None."""
     try:
         open_fields = {
@@ -178,10 +218,11 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | Non
         scores=plain.scores,
         broken=broken,
         version=(open_fields.get("policy_step"), open_fields.get("epoch")),
+        unscored=unscored,
     )
 
 
-def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
+def _validated_group(content: bytes, loc: Loc, rules: Rules, unscored: int) -> Group:
     parts = parts_of(content, loc)
     missing = [name for name in REQUIRED if name not in parts]
     if missing:
@@ -218,6 +259,7 @@ def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
         scores=scores,
         broken=broken,
         version=(fields.get("policy_step"), fields.get("epoch")),
+        unscored=unscored,
     )
 
 

@@ -4,7 +4,7 @@ The rules of the JSON form of groups are applied to whole arrays: one group of 8
 masks and float32 logprobs takes 0.1 ms of CPU.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import msgspec
 import numpy as np
@@ -21,11 +21,18 @@ from buffer.ingest.schemas.bodies import (
     decode_envelope,
     invalid_push,
 )
-from buffer.ingest.schemas.groups import Group, Rules, checked_group
+from buffer.ingest.schemas.groups import (
+    DecodingOptions,
+    Group,
+    Rules,
+    checked_group,
+    unscored_group,
+)
 from buffer.ingest.schemas.groups_json import decode_groups, message_problems, open_value
-from buffer.items.rules.limits import DEFAULTS, Limits
+from buffer.items.rules.limits import Limits
 from buffer.items.rules.spans import span_problem
 from rolldeck import batches
+from rolldeck.group_encoding import to_msgpack
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroupError, read_msgpack
 from rolldeck.wire import GROUPS_TYPE, Fragment, GroupPush, pack_array
 
@@ -38,9 +45,7 @@ _decode_push = msgspec.msgpack.Decoder(GroupPush).decode
 _decode_parts = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 
 
-def decode_json_push(
-    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
-) -> list[Group]:
+def decode_json_push(body: bytes, **options: Unpack[DecodingOptions]) -> list[Group]:
     """Return the groups of a JSON list, all or none.
 
     Raises:
@@ -48,7 +53,7 @@ def decode_json_push(
             a rule and is not `lenient`.
     """
     try:
-        groups = decode_groups(body, limits=limits, lenient=lenient, advantages=advantages)
+        groups = decode_groups(body, **options)
     except InvalidBody as error:
         first = error.problems[0]
         place = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in first.loc[1:])
@@ -58,9 +63,7 @@ def decode_json_push(
     return groups
 
 
-def decode_push(
-    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
-) -> list[Group]:
+def decode_push(body: bytes, **options: Unpack[DecodingOptions]) -> list[Group]:
     """Return the groups of a :class:`rolldeck.wire.GroupPush`, all or none.
 
     Groups without advantages get them by the rule `advantages`, unless it is empty.
@@ -69,20 +72,30 @@ def decode_push(
         InvalidPush: At the first value that does not match :mod:`rolldeck.wire`, is over a
             limit, or violates a rule and is not `lenient`.
     """
+    rules = Rules(**options)
     push = decode_envelope(_decode_push, body, wrong_format=WRONG_FORMAT)
-    if len(push.groups) > limits.groups_per_push:
-        most = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
+    if len(push.groups) > rules.limits.groups_per_push:
+        most = text_limits.too_many(rules.limits.groups_per_push, "groups", "groups_per_push")
         raise InvalidPush("groups", most.message)
-    rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
     return [_group(content, ("groups", index), rules) for index, content in enumerate(push.groups)]
 
 
 def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
     try:
-        arrays = read_msgpack(content)
+        arrays = read_msgpack(content, takes_nan=rules.takes_unscored)
     except InvalidGroupError as error:
         field = f"{_path(place)}.{error.field}" if error.field else _path(place)
         raise InvalidPush(field, error.message) from error
+    scored = ~np.isnan(arrays.scores)
+    unscored = int(len(scored) - scored.sum())
+    if unscored:
+        if len(scored) != arrays.sequences:
+            problem = f"has {len(scored)} entries for {arrays.sequences} sequences"
+            raise InvalidPush(_path((*place, "scores")), problem)
+        if not scored.any():
+            return unscored_group(env_id=arrays.env_id, sequences=unscored)
+        arrays = arrays.only(scored)
+        content = to_msgpack(arrays)
     fields = _open_fields(arrays, place, rules.limits)
     rows = {name: rows.lengths.tolist() for name, rows in arrays.rows.items()}
     lengths = Lengths.of(rows, scores=len(arrays.scores), fields=fields)
@@ -106,6 +119,7 @@ def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
         scores=arrays.scores,
         broken=broken,
         version=(arrays.policy_step, arrays.epoch),
+        unscored=unscored,
     )
 
 

@@ -19,7 +19,7 @@ from rolldeck.group_encoding import to_json, to_msgpack
 from rolldeck.groups import DISTILLATION, IGNORED, JSON, MSGPACK, read
 from rolldeck.ragged import Rows
 from rolldeck.wire import Fragment
-from runs.lifecycle.models import OverlongSequences, Run
+from runs.lifecycle.models import OverlongSequences, Run, UnscoredSequences
 from runs.lifecycle.rules import PolicyVersion, version_in_force
 from web.sql import statements_of
 
@@ -120,6 +120,11 @@ def fragment_arrival(run: Run, fragment: Fragment, content: Encoded, state: Item
     return arrival
 
 
+def is_partial(group: Group, group_size: int) -> bool:
+    """Return whether a group was pushed smaller than the groups of its environment."""
+    return group.sequences + (group.short.unscored if group.short else 0) < group_size
+
+
 class Plan:
     """Assigns states to the groups of a push, with the waiting groups by environment."""
 
@@ -151,6 +156,8 @@ class Plan:
         )
         if reason is None and self._run.drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE
+        if reason is None and group.short and self._is_too_short(group):
+            reason = DropReason.SHORT_GROUP
         is_truncated = False
         overlong, longest = self._run.overlong_sequences, self._run.max_token_len
         is_longer = longest is not None and group.longest_tokens > longest
@@ -163,6 +170,11 @@ class Plan:
         if reason is not None:
             arrival.drop(reason)
         return arrival
+
+    def _is_too_short(self, group: Group) -> bool:
+        """Return whether the run drops a group without its unscored sequences."""
+        drops = self._run.unscored_sequences == UnscoredSequences.DROP
+        return drops or group.sequences < self._run.least_group_size
 
     def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
         """Drop groups from muted environments, unless they were dropped for another reason."""
@@ -180,7 +192,7 @@ class Plan:
         self._sizes = sizes
         for arrival in arrivals:
             env_id = arrival.item.env_id
-            if arrival.is_kept and env_id is not None and arrival.item.sequences < sizes[env_id]:
+            if arrival.is_kept and env_id is not None and is_partial(arrival.item, sizes[env_id]):
                 self._reserve(arrival, env_id)
         if self.released:
             TrajectoryGroup.objects.filter(pk__in=self.released, state=ItemState.WAITING).update(

@@ -19,11 +19,13 @@ from buffer.ingest.services.pushes import (
     accept_groups,
     check_accepts,
     check_room,
+    decoding_options,
+    losses_of,
     note_groups,
+    note_short_groups,
     push_context_of,
 )
 from buffer.ingest.services.storage import PushRows, changes_of, store_pushes
-from buffer.items.queries import server_limits
 from buffer.items.rules.states import ItemKind
 from runs.lifecycle.models import Run
 from web.live.announcements import announce
@@ -200,7 +202,9 @@ def _accept(run_name: str | None, pushes: list[SinglePush]) -> list[Receipt | Ex
             outcomes[number] = Retried()
     if any(stored):
         groups = [arrival.item for _, rows in together for arrival in rows.arrivals]
-        note_groups(context.run, groups, context, now=pushes[0].claim.arrived_at)
+        now = pushes[0].claim.arrived_at
+        note_groups(context.run, groups, context, now=now)
+        note_short_groups(context.run, groups, now=now)
         announce(context.run.pk, "queue", "ledger")
     return outcomes
 
@@ -214,9 +218,7 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
     run = push.run = context.run
     push.claim.run_id = run.pk
     push.claim.check_client()
-    group = push.group = decode_group(
-        push.body, limits=server_limits(), lenient=run.lenient, advantages=run.advantages
-    )
+    group = push.group = decode_group(push.body, **decoding_options(run))
     check_accepts(run)
     if not group.sequences or not context.suffices([group]) or context.is_partial(group):
         return None
@@ -227,10 +229,12 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
     if context.is_partial(arrival.item):
         return None
     plan.mute([arrival], context.muted)
+    changes = changes_of(run, ItemKind.GROUPS, [arrival])
+    changes.lose(losses_of([group]), epoch=run.epoch)
     return PushRows(
         arrivals=[arrival],
         receipts=[arrival.receipt],
-        changes=changes_of(run, ItemKind.GROUPS, [arrival]),
+        changes=changes,
         producer=push.producer,
         now=push.claim.arrived_at,
         claim=push.claim,

@@ -21,8 +21,8 @@ from django.db import transaction
 from psycopg.rows import DictRow, dict_row
 
 from buffer.ingest.rules.arrivals import WaitingFragment, cut
-from buffer.ingest.schemas.groups import Group
-from buffer.ingest.services.arrivals import Encoded, Plan, Receipt, fragment_arrival
+from buffer.ingest.schemas.groups import DecodingOptions, Group
+from buffer.ingest.services.arrivals import Encoded, Plan, Receipt, fragment_arrival, is_partial
 from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.storage import (
     PushRows,
@@ -32,16 +32,16 @@ from buffer.ingest.services.storage import (
     store_pushes,
     written,
 )
-from buffer.items.models import FragmentChunk
-from buffer.items.queries import admission, kind_of, stored_amounts
-from buffer.items.rules.ledger import ACCEPTED
+from buffer.items.models import FragmentChunk, ShortGroup
+from buffer.items.queries import admission, kind_of, server_limits, stored_amounts
+from buffer.items.rules.ledger import ACCEPTED, RolloutLosses
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
-from buffer.items.services import Changes, counted, lock_slots
+from buffer.items.services import Changes, counted, keep_short_groups, lock_slots
 from buffer.payloads.services.eviction import evict, keep_within_capacity
 from rolldeck.wire import Fragment, FragmentReceipt
 from runs.config.rules.sections import replay_of
 from runs.events.services import record_event
-from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.models import Environment, Run, UnscoredSequences
 from runs.lifecycle.queries import address_column
 from runs.lifecycle.rules import ACCEPTING, SEEN_EVERY
 from runs.lifecycle.services.registry import renew_environments_seen
@@ -128,6 +128,16 @@ def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None
     check_disk()
 
 
+def decoding_options(run: Run) -> DecodingOptions:
+    """Return the limits and options with which the groups of a run are decoded."""
+    return {
+        "limits": server_limits(),
+        "lenient": run.lenient,
+        "takes_unscored": run.unscored_sequences != UnscoredSequences.REFUSE,
+        "advantages": run.advantages,
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushContext:
     """Context of a push of groups, read from the database.
@@ -169,7 +179,7 @@ class PushContext:
 
     def is_partial(self, group: Group) -> bool:
         """Return whether a group is smaller than the groups of its environment."""
-        return group.env_id is not None and group.sequences < self.sizes[group.env_id]
+        return group.env_id is not None and is_partial(group, self.sizes[group.env_id])
 
 
 def push_context_of(name: str | None, *, count: int) -> PushContext | None:
@@ -263,8 +273,14 @@ def accept_groups(
     with transaction.atomic() if is_partial else nullcontext():
         plan.assign(arrivals, context.sizes)
         placed = iter(arrivals)
-        receipts = [next(placed).receipt if group.sequences else Receipt() for group in groups]
+        receipts = [
+            next(placed).receipt
+            if group.sequences
+            else Receipt(dropped=DropReason.SHORT_GROUP if group.short else None)
+            for group in groups
+        ]
         changes = changes_of(run, ItemKind.GROUPS, arrivals)
+        changes.lose(losses_of(groups), epoch=run.epoch)
         changes.move(plan.released_items(), ItemState.WAITING, ItemState.QUEUED)
         push = PushRows(
             arrivals=arrivals,
@@ -274,15 +290,56 @@ def accept_groups(
             now=now,
             claim=claim,
         )
-        if (arrivals or claim is not None) and not store_pushes(run.pk, [push])[0]:
+        if (changes.rows() or claim is not None) and not store_pushes(run.pk, [push])[0]:
             raise Retried
     note_groups(run, [*groups, *(arrival.item for arrival in arrivals)], context, now=now)
+    note_short_groups(run, groups, now=now)
     announce(run.pk, "queue", "ledger")
     return receipts
 
 
+UNSCORED: Final = "rollout_unscored"
+
+
+def note_short_groups(run: Run, groups: Collection[Group], *, now: datetime) -> None:
+    """Keep the groups of a push of which sequences have no score, for the run's bias."""
+    short = [group for group in groups if group.short]
+    if not short:
+        return
+    names: dict[int | None, str] = dict(
+        Environment.objects.filter(
+            run_id=run.pk, env_id__in={group.env_id for group in short}
+        ).values_list("env_id", "wandb_name")
+    )
+    keep_short_groups(
+        run.pk,
+        [
+            ShortGroup(
+                run_id=run.pk,
+                at=now,
+                environment=names.get(group.env_id or 0, "")
+                if group.env_id is not None
+                else "" or "",
+                failed={UNSCORED: group.short.unscored},
+                rewards=group.short.scores,
+                tokens=group.short.tokens,
+                is_kept=run.unscored_sequences == UnscoredSequences.SHRINK
+                and group.sequences >= run.least_group_size,
+            )
+            for group in short
+            if group.short
+        ],
+    )
+
+
 _recorded: dict[tuple[int, int | None, str], datetime] = {}
 _recorded_lock = threading.Lock()
+
+
+def losses_of(groups: Iterable[Group]) -> RolloutLosses:
+    """Return the sequences without a score of pushed groups."""
+    unscored = sum(group.short.unscored for group in groups if group.short)
+    return RolloutLosses(failed={UNSCORED: unscored} if unscored else {})
 
 
 def note_groups(run: Run, groups: Iterable[Group], context: PushContext, *, now: datetime) -> None:

@@ -30,18 +30,40 @@ class Ledger:
 
 
 ACCEPTED: Final = "accepted"
+# Counts that are no state, so no part of the balance.
 TRUNCATED: Final = "truncated"
-"""Count of groups accepted with truncated sequences; no state, so no part of the balance."""
+"""Groups accepted with truncated sequences."""
+FAILED: Final = "failed"
+"""Rollouts that failed or have no score, by kind; they were never accepted."""
+REFILLED: Final = "refilled"
+"""Rollouts that took the place of failed ones."""
+LOST: Final = "lost"
+"""Complete rollouts of groups that were dropped because others failed."""
+LOSSES: Final = frozenset({FAILED, REFILLED, LOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutLosses:
+    """Rollouts of groups that were short."""
+
+    failed: dict[str, int] = field(default_factory=dict)
+    """Failed or unscored rollouts by kind."""
+    refilled: int = 0
+    lost_siblings: int = 0
+    """Complete rollouts of dropped groups."""
+
+    def __bool__(self) -> bool:
+        return bool(self.failed or self.refilled or self.lost_siblings)
 
 
 def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
-    """Return the ledger of (state, `accepted` or `truncated`; drop reason; items) counts."""
+    """Return the ledger of (state or another count, drop reason, items)."""
     by_state = dict.fromkeys([ACCEPTED, *ItemState], 0)
     dropped: dict[str, int] = {}
     for state, reason, items in counts:
         if state == ItemState.DROPPED:
             dropped[reason] = dropped.get(reason, 0) + items
-        elif state != TRUNCATED:
+        elif state in by_state:
             by_state[state] += items
     return Ledger(
         accepted=by_state[ACCEPTED],

@@ -60,6 +60,8 @@ class DropReason(StrEnum):
     """Its environment was muted when it arrived."""
     OVERLONG = "overlong"
     """A sequence is longer than the run's `max_token_len`."""
+    SHORT_GROUP = "short_group"
+    """Sequences have no score, and the others are too few or dropped with them."""
 
 
 DROP_CAUSES: Final[dict[str, str]] = {
@@ -70,6 +72,7 @@ DROP_CAUSES: Final[dict[str, str]] = {
     DropReason.CAPACITY: "evicted from the replay buffer, which was full",
     DropReason.INCOMPLETE: "never part of a complete chunk",
     DropReason.ZERO_VARIANCE: "with equal scores, so without a gradient",
+    DropReason.SHORT_GROUP: "with sequences that have no score",
     DropReason.KILLED: "the run was killed",
     DropReason.DRAINED: "the run ended before it was leased",
     DropReason.RESET: "the run was reset",

@@ -91,6 +91,11 @@ def check_run(registration: TrainerRegistration, args: Any) -> None:
                 f"num_generations is {args.num_generations}, but groups of lesson {name!r} have "
                 f"{size} sequences"
             )
+        if (lesson.get("short_groups") or language.get("short_groups")) == "shrink":
+            raise ValueError(
+                f"num_generations is {args.num_generations}, but lesson {name!r} shrinks groups "
+                "(short_groups): use refill or drop"
+            )
 
 
 def check_language(registration: TrainerRegistration, *, temperature: float) -> None:

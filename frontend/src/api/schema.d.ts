@@ -4424,6 +4424,7 @@ export interface components {
             served: components["schemas"]["BiasSide"];
             dropped_against_served: components["schemas"]["BiasDistances"];
             served_against_admitted: components["schemas"]["BiasDistances"];
+            short_groups: components["schemas"]["ShortGroupBias"] | null;
             summary: string;
         };
         /**
@@ -5441,6 +5442,17 @@ export interface components {
             next: string | null;
         };
         /**
+         * FailedPrompt
+         * @description A problem whose rollouts failed most often.
+         */
+        FailedPrompt: {
+            environment: string;
+            example: string;
+            prompt: string;
+            groups: number;
+            failed: number;
+        };
+        /**
          * FetchFollowed
          * @description Maximum number of items to return, and how long to wait for the first.
          */
@@ -5966,6 +5978,11 @@ export interface components {
             sequences: components["schemas"]["KindLedger"];
             expired: number;
             truncated: number;
+            failed: {
+                [key: string]: number;
+            };
+            refilled: number;
+            lost_siblings: number;
             refused: number;
             problem: string;
             environments: components["schemas"]["EnvironmentLedger"][];
@@ -5981,6 +5998,11 @@ export interface components {
             sequences: components["schemas"]["KindLedger"];
             expired: number;
             truncated: number;
+            failed: {
+                [key: string]: number;
+            };
+            refilled: number;
+            lost_siblings: number;
             refused: number;
             problem: string;
         };
@@ -6017,7 +6039,7 @@ export interface components {
          * LessonOutcome
          * @description Body of ``POST /api/v1/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
          *
-         *     The answers are ordered by problem: N = examples × generations.
+         *     The answers are ordered by problem: N = examples × generations, or Σ `sizes`.
          */
         LessonOutcomeRequest: {
             key: string;
@@ -6027,6 +6049,8 @@ export interface components {
             epoch: number;
             policy_step: number;
             generations: number;
+            /** @default [] */
+            sizes: number[];
             rewards: number[];
             successes: boolean[];
             /** @default 0 */
@@ -6045,6 +6069,16 @@ export interface components {
             fence: number;
             /** @default  */
             error: string;
+            /** @default {} */
+            failed: {
+                [key: string]: number;
+            };
+            /** @default 0 */
+            refilled: number;
+            /** @default 0 */
+            lost_siblings: number;
+            /** @default [] */
+            short_groups: components["schemas"]["ShortGroup"][];
             /** @default false */
             stops: boolean;
             /** @default [] */
@@ -6090,6 +6124,11 @@ export interface components {
             zero_variance_share: number | null;
             truncated_share: number | null;
             duplicate_share: number | null;
+            /** @enum {unknown} */
+            short_groups: "drop" | "refill" | "shrink";
+            failed: number;
+            refilled: number;
+            lost_siblings: number;
             tokens_mean: number | null;
             errors: number;
             last_error: string;
@@ -6201,6 +6240,9 @@ export interface components {
             drop_zero_variance: boolean;
             /** @enum {unknown} */
             overlong_sequences: "drop" | "keep" | "truncate";
+            /** @enum {unknown} */
+            unscored_sequences: "drop" | "refuse" | "shrink";
+            least_group_size: number;
             /** @enum {unknown} */
             on_second_registration: "keep" | "reset";
             served_steps: number;
@@ -6832,6 +6874,9 @@ export interface components {
             drop_zero_variance?: boolean;
             /** @enum {unknown} */
             overlong_sequences?: "drop" | "keep" | "truncate";
+            /** @enum {unknown} */
+            unscored_sequences?: "drop" | "refuse" | "shrink";
+            least_group_size?: number;
             /** @enum {unknown} */
             on_second_registration?: "keep" | "reset";
             num_steps?: number;
@@ -7626,6 +7671,9 @@ export interface components {
             /** @enum {unknown} */
             overlong_sequences: "drop" | "keep" | "truncate";
             /** @enum {unknown} */
+            unscored_sequences: "drop" | "refuse" | "shrink";
+            least_group_size: number;
+            /** @enum {unknown} */
             on_second_registration: "keep" | "reset";
             served_steps: number;
             epoch: number;
@@ -7711,6 +7759,9 @@ export interface components {
             drop_zero_variance: boolean;
             /** @enum {unknown} */
             overlong_sequences: "drop" | "keep" | "truncate";
+            /** @enum {unknown} */
+            unscored_sequences: "drop" | "refuse" | "shrink";
+            least_group_size: number;
             /** @enum {unknown} */
             on_second_registration: "keep" | "reset";
             served_steps: number;
@@ -7949,7 +8000,7 @@ export interface components {
          */
         ScoreSessionsRequest: {
             scores: {
-                [key: string]: number;
+                [key: string]: number | null;
             };
             /** @default null */
             env_id: number | null;
@@ -8191,6 +8242,46 @@ export interface components {
          * @enum {unknown}
          */
         Severity: "error" | "warning";
+        /**
+         * ShortGroup
+         * @description A group of which rollouts failed or have no score; K rollouts are complete.
+         */
+        ShortGroup: {
+            example: string;
+            /** @default  */
+            prompt: string;
+            failed: {
+                [key: string]: number;
+            };
+            rewards: number[];
+            tokens: number[];
+            /** @default 0 */
+            refilled: number;
+            is_kept: boolean;
+        };
+        /**
+         * ShortGroupBias
+         * @description Recent groups of which rollouts failed or have no score, at most 5,000.
+         */
+        ShortGroupBias: {
+            groups: components["schemas"]["BiasSide"];
+            kept: number;
+            failed: number;
+            against_complete: components["schemas"]["BiasDistances"];
+            costs: components["schemas"]["ShortGroupCost"][];
+            prompts: components["schemas"]["FailedPrompt"][];
+            summary: string;
+        };
+        /**
+         * ShortGroupCost
+         * @description Rollouts that one short-group policy costs, by the run's recent groups.
+         */
+        ShortGroupCost: {
+            /** @enum {unknown} */
+            policy: "drop" | "refill" | "shrink";
+            lost: number;
+            share: number;
+        };
         /**
          * SignIn
          * @description Credentials of a person.

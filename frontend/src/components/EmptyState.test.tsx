@@ -2,7 +2,7 @@ import { screen, waitFor, within } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
 import type { paths } from "@/api/schema";
 import { load, serverFor } from "@/testing/page";
-import { addRun, runOf } from "@/testing/runs";
+import { addRun, NO_LOSSES, runOf } from "@/testing/runs";
 import description from "../../../docs/reference/openapi.json?raw";
 
 type Schema = { $ref?: string; properties?: Record<string, unknown> };
@@ -20,7 +20,7 @@ function emptyServer() {
   const server = serverFor();
   for (const path of LISTS) server.on("GET", path, { results: [], next: null, total: 0, groups: [], names: [], events: [] } as never);
   const counts = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
-  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, refused: 0, problem: "" };
+  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, ...NO_LOSSES, refused: 0, problem: "" };
   server
     .on("GET", "/api/v1/runs/{run}/metrics/lines", { lines: [] } as never)
     .on("GET", "/api/v1/runs/{run}/mixing", { batch_size: null, dry_deadline_seconds: null, environments: [] })

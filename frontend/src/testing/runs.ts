@@ -4,6 +4,9 @@ import type { components } from "@/api/schema";
 import type { RunDetail } from "@/api/types";
 import type { Server } from "@/testing/server";
 
+/** The part of a ledger of a run without short groups. */
+export const NO_LOSSES = { failed: {}, refilled: 0, lost_siblings: 0 };
+
 /** A running outside run, with changes. */
 export function runOf(name: string, changes: Partial<RunDetail> = {}): RunDetail {
   const now = new Date().toISOString();
@@ -39,6 +42,8 @@ export function runOf(name: string, changes: Partial<RunDetail> = {}): RunDetail
     drop_zero_variance: false,
     on_second_registration: "keep",
     overlong_sequences: "drop",
+    unscored_sequences: "refuse",
+    least_group_size: 2,
     served_steps: 0,
     epoch: 0,
     policy_step: -1,

@@ -66,7 +66,7 @@ def lessons(run_id: int) -> Lessons:
     same = (
         *("name", "status", "changed_at", "has_regressed", "success", "examples", "samples"),
         *("hold", "weight_factor", "steered_by", "steered_reason", "steered_at"),
-        *("errors", "last_error"),
+        *("errors", "last_error", "failed", "refilled", "lost_siblings"),
     )
     results = []
     for row in rows:
@@ -79,6 +79,7 @@ def lessons(run_id: int) -> Lessons:
                 for one in config.requires
             ],
             stop_success=config.stop_success,
+            short_groups=curriculum.language.short_group_rule(row.name).policy,
             reason=_status_reason(row, by_name, config.requires),
             unlock_rule=str(unlock_rule(lesson)) if unlock_rule and lesson.requires else "",
             probability=shares.get(row.name, 0.0),

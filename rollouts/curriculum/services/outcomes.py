@@ -12,6 +12,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max
 
+from buffer.items.models import ShortGroup
+from buffer.items.rules.ledger import RolloutLosses
+from buffer.items.services import record_losses
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.models import LessonOutcome as OutcomeRow
@@ -91,6 +94,13 @@ def count_outcome(
     row.outcomes += 1
     if outcome.error:
         _record_error(row, outcome, run, curriculum, now=now)
+    losses = RolloutLosses(
+        failed=outcome.failed, refilled=outcome.refilled, lost_siblings=outcome.lost_siblings
+    )
+    if outcome.mode == "train":
+        row.failed += sum(outcome.failed.values())
+        row.refilled += outcome.refilled
+        row.lost_siblings += outcome.lost_siblings
     settled = settle_evaluation(row, outcome, evaluation, now=now) if evaluation else None
     row.last_evaluation = settled or row.last_evaluation
     made: list[Change] = []
@@ -106,6 +116,11 @@ def count_outcome(
             update_fields=_WRITTEN | {"training" if outcome.mode == "train" else "evaluation"}
         )
     announce(run_id, "curriculum")
+    if outcome.mode == "train" and losses:
+        record_losses(
+            run_id, losses, _short_groups(run_id, lesson, outcome, now=now), epoch=outcome.epoch
+        )
+        announce(run_id, "ledger")
     # After the commit: a transaction that holds lessons must not wait for series of metrics.
     store = partial(store_outcome_metrics, run_id, lesson, outcome, now=now)
     transaction.on_commit(store, robust=True)
@@ -114,12 +129,37 @@ def count_outcome(
     )
 
 
+def _short_groups(
+    run_id: int, lesson: str, outcome: LessonOutcome, *, now: datetime
+) -> list[ShortGroup]:
+    return [
+        ShortGroup(
+            run_id=run_id,
+            at=now,
+            environment=lesson,
+            example=one.example,
+            prompt=one.prompt,
+            failed=one.failed,
+            rewards=one.rewards,
+            tokens=one.tokens,
+            refilled=one.refilled,
+            is_kept=one.is_kept,
+        )
+        for one in outcome.short_groups
+    ]
+
+
 def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
     """Return the id of the outcome's evaluation, if it belongs to one."""
     count = len(outcome.rewards)
     if len(outcome.successes) != count:
         raise InvalidField("successes", f"{len(outcome.successes)} successes for {count} rewards")
-    if count % outcome.generations:
+    if outcome.sizes:
+        if outcome.mode == "eval":
+            raise InvalidField("sizes", "evaluations have the same number of answers per problem")
+        if sum(outcome.sizes) != count:
+            raise InvalidField("sizes", f"{count} rewards, not the sum {sum(outcome.sizes)}")
+    elif count % outcome.generations:
         raise InvalidField("rewards", f"{count} is not a multiple of {outcome.generations} answers")
     if outcome.mode != "eval":
         return None
@@ -210,7 +250,7 @@ def _learn(
         progress = replace(progress, training=progress.training.add(seen))
         row.training = pack(progress.training)
         row.samples += len(outcome.rewards)
-        row.groups += len(outcome.rewards) // outcome.generations
+        row.groups += len(outcome.sizes) or len(outcome.rewards) // outcome.generations
         row.zero_variance_groups += outcome.zero_variance_groups
         row.tokens += outcome.tokens
         row.truncated += outcome.truncated
@@ -259,6 +299,9 @@ def store_outcome_metrics(
         f"{prefix}/tokens": outcome.tokens / count,
         f"{prefix}/truncated_share": outcome.truncated / count,
     }
+    if outcome.mode == "train":
+        failed = sum(outcome.failed.values())
+        values[f"{prefix}/failed_share"] = failed / (count + failed)
     if outcome.mode == "eval":
         found = evaluation_rules.figures_of(
             outcome.rewards, outcome.successes, generations=outcome.generations

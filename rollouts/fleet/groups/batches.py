@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Final, Literal, NamedTuple
 
@@ -87,6 +87,7 @@ class Rollout:
     """Natural log, at the sampling temperature and before top-p and top-k."""
     versions: Sequence[Version | None]
     reward: float
+    """NaN: the environment has no score for it."""
     is_correct: bool
     is_truncated: bool
     """Whether it was cut at the maximum turn length or the end of the context."""
@@ -123,6 +124,12 @@ class RolloutGroup:
     example: str
     """Key of the problem; equal keys always mean the same problem."""
     rollouts: Sequence[Rollout]
+    failed: Sequence[Fault] = ()
+    """Why each missing answer failed or has no score."""
+    number: int | None = None
+    """Number of the problem, by which it is requested again; None if it cannot be."""
+    refilled: int = 0
+    """Answers that took the place of failed ones."""
 
     @property
     def policy_version(self) -> Version:
@@ -136,9 +143,11 @@ class RolloutGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutBatch:
-    """The groups of one call, at least one; all have the same number of rollouts."""
+    """The groups of one call, at least one."""
 
     groups: Sequence[RolloutGroup]
+    generations: int
+    """Requested rollouts of each group; shrunken groups have fewer."""
     metadata: RolloutMetadata
     draw: Draw
     seconds: float
@@ -154,10 +163,6 @@ class RolloutBatch:
         return min(group.policy_version for group in self.groups)
 
     @property
-    def generations(self) -> int:
-        return len(self.groups[0].rollouts)
-
-    @property
     def tokens(self) -> int:
         return sum(rollout.own_tokens for rollout in self.rollouts)
 
@@ -165,7 +170,10 @@ class RolloutBatch:
     def samples(self) -> list[Sample]:
         """The first answers for display: one of each group before a second of any."""
         turns = [
-            group.rollouts[place] for place in range(self.generations) for group in self.groups
+            group.rollouts[place]
+            for place in range(self.generations)
+            for group in self.groups
+            if place < len(group.rollouts)
         ]
         return [rollout.sample for rollout in turns[:MOST_SAMPLES]]
 
@@ -175,16 +183,19 @@ def checked(
 ) -> tuple[list[RolloutGroup], list[Fault]]:
     """Return the valid groups, and a fault for each other group.
 
-    A group is dropped as a whole, because its rewards are only meaningful together. `expected` is
-    the number of groups without those that the environment reported as faults.
+    A rollout without a score counts as failed. A group with an invalid rollout is dropped as a
+    whole: its environment is wrong. `expected` is
+    the number of groups without those that the environment reported as faults; `generations` the
+    number of rollouts of each, failed ones included.
     """
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []
-    for place, group in enumerate(groups):
+    for place, group in enumerate(map(_scored, groups)):
         if place >= expected:
             wrong = "unrequested group"
-        elif len(group.rollouts) != generations:
-            wrong = f"{len(group.rollouts)} rollouts, expected {generations}"
+        elif len(group.rollouts) + len(group.failed) != generations:
+            failed = f" and {len(group.failed)} failed ones" if group.failed else ""
+            wrong = f"{len(group.rollouts)} rollouts{failed}, expected {generations}"
         else:
             problems = enumerate(map(_rollout_problem, group.rollouts))
             wrong = next((f"rollouts[{at}]: {text}" for at, text in problems if text), "")
@@ -196,6 +207,19 @@ def checked(
         problem = f"{len(groups)} of {expected} groups returned, without a reason for the others"
         faults.append(Fault("group_missing", problem))
     return sound, faults
+
+
+def _scored(group: RolloutGroup) -> RolloutGroup:
+    """Return a group whose rollouts without a score are failed ones."""
+    unscored = [
+        Fault("rollout_unscored", f"{group.example}: rollouts[{place}] has no score")
+        for place, one in enumerate(group.rollouts)
+        if math.isnan(one.reward)
+    ]
+    if not unscored:
+        return group
+    scored = [one for one in group.rollouts if not math.isnan(one.reward)]
+    return replace(group, rollouts=scored, failed=[*group.failed, *unscored])
 
 
 def _rollout_problem(rollout: Rollout) -> str:

@@ -1,5 +1,6 @@
 """Interface of token environments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from rollouts.fleet.groups.policy_context import PolicyContext
 class RolloutRequest:
     """Rollouts requested from an environment."""
 
-    numbers: range
+    numbers: Sequence[int]
     """Numbers of the problems; equal number, mode and `problem_seed` mean the same problem."""
     generations: int
     """Number of answers per problem."""
@@ -24,7 +25,10 @@ class RolloutRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """Result of an environment; each missing group has a fault."""
+    """Result of an environment; each missing group has a fault.
+
+    A group lists its failed rollouts. The short-group policy of the lesson decides about it.
+    """
 
     groups: list[RolloutGroup]
     metrics: dict[str, float] = field(default_factory=dict)

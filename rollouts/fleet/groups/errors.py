@@ -21,12 +21,12 @@ class SamplingStopped(Exception):
 
 
 class Fault(NamedTuple):
-    """A dropped part of a batch, or a problem that dropped nothing."""
+    """A dropped part of a batch, a failed rollout, or a problem that dropped nothing."""
 
     kind: str
     """``prompt_too_long``, ``tokenizer_unusable``, ``group_invalid``, ``group_missing``,
-    ``rollout_failed``, ``metric_invalid``, ``row_invalid``, ``reward_failed``,
-    ``reward_timeout``, ``reward_invalid``, ``tool_failed``."""
+    ``rollout_failed``, ``rollout_unscored``, ``metric_invalid``, ``row_invalid``,
+    ``reward_failed``, ``reward_timeout``, ``reward_invalid``, ``tool_failed``."""
     message: str
 
 

@@ -5,7 +5,7 @@ policy's answers become actions. All answers of a turn are generated together.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -150,7 +150,8 @@ class Played:
     """Seed of the reset; equal in a group."""
     conversation: Conversation
     session: Session | None = None
-    reward: float = 0.0
+    reward: float | None = None
+    """Sum of the rewards; None without any."""
     refused: int = 0
     """Number of invalid actions."""
     is_over: bool = False
@@ -163,7 +164,8 @@ class Played:
 
         The message is JSON without empty metadata, unless the observation is a text.
         """
-        self.reward += observed.reward or 0.0
+        if observed.reward is not None:
+            self.reward = (self.reward or 0.0) + observed.reward
         self.is_over = observed.done
         if observed.done:
             return
@@ -177,13 +179,14 @@ class Played:
 
     def finished(self) -> Rollout:
         talk = self.conversation
+        reward = float("nan") if self.reward is None else self.reward
         return Rollout(
             tokens=talk.tokens,
             is_own=talk.is_own,
             logprobs=talk.logprobs,
             versions=talk.versions,
-            reward=self.reward,
-            is_correct=self.reward >= CORRECT_FROM,
+            reward=reward,
+            is_correct=reward >= CORRECT_FROM,
             is_truncated=talk.is_truncated,
             prompt=talk.prompt,
             response=talk.text.removeprefix(talk.prompt),
@@ -223,28 +226,31 @@ class OpenEnvEnvironment:
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         at_once = max(1, self._settings.max_sessions // request.generations)
-        numbers, groups, faults = request.numbers, list[RolloutGroup](), list[Fault]()
+        numbers, groups = request.numbers, list[RolloutGroup]()
         played = list[Played]()
         for start in range(0, len(numbers), at_once):
-            found = self._play(policy, request, numbers[start : start + at_once])
-            for group in found:
-                failed = [one.fault for one in group if one.fault]
-                if failed:
-                    faults.append(failed[0])
-                    continue
-                played += group
-                rollouts = [one.finished() for one in group]
-                groups.append(RolloutGroup(example=group[0].key, rollouts=rollouts))
+            some = numbers[start : start + at_once]
+            for number, group in zip(some, self._play(policy, request, some), strict=True):
+                finished = [one for one in group if one.fault is None]
+                played += finished
+                groups.append(
+                    RolloutGroup(
+                        example=group[0].key,
+                        rollouts=[one.finished() for one in finished],
+                        failed=[one.fault for one in group if one.fault is not None],
+                        number=number,
+                    )
+                )
         totals = {
             "turns": sum(one.conversation.turns for one in played),
             "invalid_actions": sum(one.refused for one in played),
             "completed": sum(one.is_over for one in played),
         }
         metrics = {name: total / len(played) for name, total in totals.items() if played}
-        return Sampled(groups=groups, metrics=metrics, faults=faults)
+        return Sampled(groups=groups, metrics=metrics)
 
     def _play(
-        self, policy: PolicyContext, request: RolloutRequest, numbers: range
+        self, policy: PolicyContext, request: RolloutRequest, numbers: Sequence[int]
     ) -> list[list[Played]]:
         instructions = self._arguments.instructions
         messages = [{"role": "system", "content": instructions}] if instructions else []

@@ -17,6 +17,7 @@ from rolldeck.lessons import METRIC_NAME, MOST_METRICS, LessonOutcome
 from rolldeck.training.advantages import has_zero_variance
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
+from rollouts.fleet.groups.short_groups import Losses
 
 T = TypeVar("T")
 ENVIRONMENT: Final = "env."
@@ -205,6 +206,7 @@ def outcome_of(
     error: str = "",
     stops: bool = False,
     metrics: Mapping[str, float] | None = None,
+    losses: Losses | None = None,
 ) -> LessonOutcome:
     """Return the outcome for the curriculum; without a batch, `error` is the reason.
 
@@ -213,6 +215,8 @@ def outcome_of(
     found = statistics_of(batch) if batch else None
     rollouts = batch.rollouts if batch else []
     epoch, step = policy_version
+    sizes = [len(group.rollouts) for group in batch.groups] if batch else []
+    lost = losses or Losses()
     return LessonOutcome(
         key=f"{worker_id}/{lesson}/{mode}/{epoch}.{step}/{draw.seed}/{draw.first_example}"[:200],
         worker=worker_id,
@@ -220,6 +224,7 @@ def outcome_of(
         epoch=epoch,
         policy_step=step,
         generations=generations,
+        sizes=sizes if set(sizes) - {generations} else [],
         rewards=[rollout.reward for rollout in rollouts],
         successes=[rollout.is_correct for rollout in rollouts],
         tokens=found.tokens if found else 0,
@@ -230,6 +235,10 @@ def outcome_of(
         evaluation=lease.evaluation if lease else "",
         fence=lease.fence if lease else 0,
         error=error[:2000],
+        failed=dict(lost.failed),
+        refilled=lost.refilled,
+        lost_siblings=lost.siblings,
+        short_groups=lost.groups,
         stops=stops,
         samples=batch.samples if batch else [],
         metrics={

@@ -1,5 +1,6 @@
 """Environments in which a policy answers problems of a task or a data set, over several turns."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +49,7 @@ class Episode(TokenColumns):
     reply: Reply = OPEN
     is_truncated: bool = False
     fault: Fault | None = None
-    """Reason to drop the group of the conversation."""
+    """Why the conversation failed or has no score."""
     spans: list[Span] = field(default_factory=list)
 
     @property
@@ -89,7 +90,7 @@ class TaskEnvironment:
         problems = examples(
             self._task, request.numbers, mode=request.mode, seed=request.problem_seed
         )
-        read, faults = _read(problems, policy)
+        read, faults = _read(zip(request.numbers, problems, strict=True), policy)
         episodes = self._begin(read, policy, request)
         turn = 1
         while going := [one for one in episodes if not one.is_over]:
@@ -111,30 +112,35 @@ class TaskEnvironment:
         if self._scorer is not None and episodes:
             metrics |= self._scorer.score(episodes, policy)
         groups = []
-        for example, _ in read:
+        for number, example, _ in read:
             mine = [one for one in episodes if one.example is example]
-            fault = next((one.fault for one in mine if one.fault), None)
-            if fault:
-                faults.append(fault)
-            else:
-                rollouts = [one.finished() for one in mine]
-                groups.append(RolloutGroup(example=example.key, rollouts=rollouts))
+            groups.append(
+                RolloutGroup(
+                    example=example.key,
+                    rollouts=[one.finished() for one in mine if one.fault is None],
+                    failed=[one.fault for one in mine if one.fault is not None],
+                    number=number,
+                )
+            )
         return Sampled(groups=groups, metrics=metrics, faults=faults)
 
     def _begin(
-        self, read: list[tuple[Example, list[int]]], policy: PolicyContext, request: RolloutRequest
+        self,
+        read: list[tuple[int, Example, list[int]]],
+        policy: PolicyContext,
+        request: RolloutRequest,
     ) -> list[Episode]:
         """Sample the first turns of each prompt."""
         prompts = [
             policy.prompt(tokens, answers=request.generations, seed=_seed(request.seed, example))
-            for example, tokens in read
+            for _, example, tokens in read
         ]
         began = time.time()
         answered = policy.generate(prompts)
         generated = Span("generate", began, time.time())
         episodes = []
         turns = []
-        for (example, tokens), answers in zip(read, answered, strict=True):
+        for (_, example, tokens), answers in zip(read, answered, strict=True):
             text = policy.tokenizer.render(example.messages) if example.messages else ""
             for answer in answers:
                 episode = Episode(
@@ -216,11 +222,11 @@ def _observation(episode: Episode, policy: PolicyContext) -> list[int]:
 
 
 def _read(
-    problems: Iterable[Example], policy: PolicyContext
-) -> tuple[list[tuple[Example, list[int]]], list[Fault]]:
-    """Return the problems with their tokens, and a fault for each unusable problem."""
+    problems: Iterable[tuple[int, Example]], policy: PolicyContext
+) -> tuple[list[tuple[int, Example, list[int]]], list[Fault]]:
+    """Return numbered problems with their tokens, and a fault for each unusable problem."""
     read, faults, tokenizer = [], [], policy.tokenizer
-    for example in problems:
+    for number, example in problems:
         try:
             if example.tokens:
                 # The prompt is stored as tokens.
@@ -235,7 +241,7 @@ def _read(
             faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}"))
             continue
         if 0 < len(tokens) < policy.context_tokens:
-            read.append((example, tokens))
+            read.append((number, example, tokens))
             continue
         text = f"{example.key}: {len(tokens)} tokens; 1 to {policy.context_tokens - 1} fit"
         faults.append(Fault("prompt_too_long", text))
@@ -247,7 +253,10 @@ def _seed(seed: int, example: Example, *parts: int) -> int:
 
 
 class DatasetEnvironment:
-    """Prompts of a data set; the reward of an answer is the weighted mean of its functions."""
+    """Prompts of a data set; the reward of an answer is the weighted mean of its functions.
+
+    Functions that return None do not count; an answer that none scores has no score.
+    """
 
     def __init__(self, spec: str, kwargs: Mapping[str, Any]) -> None:
         """Read the data set and build the reward functions.
@@ -327,8 +336,17 @@ class DatasetEnvironment:
                     raise LessonFailed(error.kind, text, stops=True)
                 episode.fault = Fault(error.kind, text)
             else:
-                weighted = sum(w * score for w, score in zip(weights, result, strict=True))
-                reward = weighted / sum(weights)
+                given = [
+                    (weight, one)
+                    for weight, one in zip(weights, result, strict=True)
+                    if one is not None
+                ]
+                total = math.fsum(weight for weight, _ in given)
+                if not total:
+                    text = f"{episode.example.key}: no reward function scored the answer"
+                    episode.fault = Fault("rollout_unscored", text)
+                    continue
+                reward = math.fsum(weight * one for weight, one in given) / total
                 is_correct = reward >= CORRECT_FROM
                 episode.reply = Reply("", is_over=True, reward=reward, is_correct=is_correct)
                 scored.append(result)
@@ -336,7 +354,8 @@ class DatasetEnvironment:
         means = {}
         for place, scores in enumerate(zip(*scored, strict=True)):
             number = f" {place + 1}" if kinds.count(kinds[place]) > 1 else ""
-            means[f"reward {kinds[place]}{number}"] = sum(scores) / len(scores)
+            if known := [one for one in scores if one is not None]:
+                means[f"reward {kinds[place]}{number}"] = sum(known) / len(known)
         return means
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -18,6 +18,7 @@ from rollouts.fleet.groups.curriculum import Curriculum, LeaseRenewer
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease, split_by_variance
+from rollouts.fleet.groups.short_groups import Losses
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
@@ -205,9 +206,8 @@ class TaskLoop:
             return "command"
         if version is None or version[0] != self.command.epoch:
             return "weights"
-        sizes = self._group_sizes
         # With several sizes, the next task may need less than the largest group, or may exceed.
-        least = sizes[0] if len(sizes) == 1 else 1
+        least = 1 if self._has_several_sizes else self._group_sizes[0]
         has_room = self._context.credits.unspent >= least and self._context.has_room()
         task = self._context.supply.next(version, has_room=has_room)
         if task is None:
@@ -233,6 +233,12 @@ class TaskLoop:
     def _missing(self, version: Version) -> Wants:
         """Return what a worker without credits waits for."""
         return "weights" if version[1] < self.command.policy_step else "room"
+
+    @property
+    def _has_several_sizes(self) -> bool:
+        """Whether groups of the run differ in size, by lesson or by what fails."""
+        language = self._context.config.language
+        return len(self._group_sizes) > 1 or (language is not None and language.shrinks)
 
     @property
     def _group_sizes(self) -> list[int]:
@@ -273,14 +279,29 @@ class TaskLoop:
         count = room.reserve(
             groups=task.examples,
             group_size=task.generations,
-            may_exceed=len(self._group_sizes) > 1,
+            may_exceed=self._has_several_sizes,
         )
         self._context.supply.return_unstarted(task, begun=count)
         if not count:
             return False
         begun, handed_over = count * task.generations, 0
         draw, began = Draw(task.seed, task.first_example), time.monotonic()
-        batch, metrics = None, None
+        batch, metrics, losses = None, None, Losses()
+
+        def keep(found: Losses) -> None:
+            nonlocal losses
+            losses = found
+
+        def report_failure(failure: LessonFailed, lost: Losses | None) -> None:
+            worker.report_failure(
+                task.lesson,
+                failure,
+                draw=draw,
+                policy_version=version,
+                worker_id=self._context.worker_id,
+                losses=lost,
+            )
+
         try:
             try:
                 batch, metrics = worker.sample_batch(
@@ -291,27 +312,27 @@ class TaskLoop:
                     rng=draw,
                     policy_version=version,
                     worker_id=self._context.worker_id,
+                    on_losses=keep,
                 )
             except LessonFailed as failure:
-                worker.report_failure(
-                    task.lesson,
-                    failure,
-                    draw=draw,
-                    policy_version=version,
-                    worker_id=self._context.worker_id,
-                )
+                report_failure(failure, None)
             self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
-            if batch is None:
-                self._drop(begun, "nothing_valid")
-                self._context.closing.wait(FAILED_PAUSE_SECONDS)
-                return True
-            self._count(batch)
-            self._drop((count - len(batch.groups)) * task.generations, "group_invalid")
-            handed_over = self._hand_over(batch)
+            self._drop_losses(losses)
+            known = (len(batch.groups) if batch else 0) + losses.dropped
+            reason = "group_invalid" if known else "nothing_valid"
+            self._drop((count - known) * task.generations, reason)
+            if batch is not None:
+                self._count(batch)
+                handed_over = self._hand_over(batch)
+            elif losses.faults:
+                report_failure(LessonFailed(*losses.faults[0]), losses)
         finally:
             room.settle(sequences=begun, handed_over=handed_over)
+        if batch is None:
+            self._context.closing.wait(FAILED_PAUSE_SECONDS)
+            return True
         # The curriculum emits the events about lessons that move.
-        worker.update_training_stats(task.lesson, batch, metrics)
+        worker.update_training_stats(task.lesson, batch, metrics, losses)
         self._micro_evaluate(worker, task, version)
         return True
 
@@ -330,10 +351,12 @@ class TaskLoop:
         language = self._context.config.language
         if language is not None and not language.keeps_zero_variance:
             groups, alike = split_by_variance(groups, rewards_of=lambda group: group.rewards)
-            self._drop(len(alike) * batch.generations, "zero_variance")
-        if groups:
-            self._context.outbox.send(groups, lesson=batch.metadata.lesson)
-        return len(groups) * batch.generations
+            self._drop(_sequences(alike), "zero_variance")
+        # A push has groups of one size, so that its receipt counts sequences exactly.
+        for size in sorted({len(group.rollouts) for group in groups}, reverse=True):
+            alike = [group for group in groups if len(group.rollouts) == size]
+            self._context.outbox.send(alike, lesson=batch.metadata.lesson)
+        return _sequences(groups)
 
     def _micro_evaluate(
         self, worker: GroupRolloutWorker, task: RolloutTask, version: Version
@@ -378,7 +401,16 @@ class TaskLoop:
                 )
         self.episodes += len(batch.rollouts)
 
+    def _drop_losses(self, losses: Losses) -> None:
+        for kind, rollouts in losses.failed.items():
+            self._drop(rollouts, kind)
+        self._drop(losses.siblings, "short_group")
+
     def _drop(self, episodes: int, reason: str) -> None:
         if episodes:
             with self._context.counted.lock:
                 self._context.counted.dropped[reason] += episodes
+
+
+def _sequences(groups: Sequence[RolloutGroup]) -> int:
+    return sum(len(group.rollouts) for group in groups)

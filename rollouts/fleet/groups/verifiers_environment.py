@@ -212,7 +212,8 @@ class PlayedRollout(Struct, frozen=True):
     """Result of a rollout."""
 
     error: str
-    reward: float
+    reward: float | None
+    """None: no reward function has scored it."""
     metrics: dict[str, float]
     is_truncated: bool
     branches: list[list[TokenRun]]
@@ -294,7 +295,7 @@ class VerifiersEnvironment:
         finally:
             for rollout in everything:
                 server.remove(rollout)
-        return self._sampled(recorded, played, request.mode)
+        return self._sampled(request, recorded, played)
 
     def close(self) -> None:
         self._is_closed = True
@@ -370,28 +371,30 @@ class VerifiersEnvironment:
 
     def _sampled(
         self,
+        request: RolloutRequest,
         recorded: Sequence[Sequence[RecordedRollout]],
         played: Sequence[PlayedGroup],
-        mode: Mode,
     ) -> Sampled:
-        groups, faults, metrics = list[RolloutGroup](), list[Fault](), dict[str, list[float]]()
-        for records, group in zip(recorded, played, strict=True):
-            key = f"{self._name}:{mode}:{group.task}"
+        groups, metrics = list[RolloutGroup](), dict[str, list[float]]()
+        for number, records, group in zip(request.numbers, recorded, played, strict=True):
+            key = f"{self._name}:{request.mode}:{group.task}"
             found = [
                 _rollout(key, record, one)
                 for record, one in zip(records, group.rollouts, strict=True)
             ]
-            failed = [one for one in found if isinstance(one, Fault)]
-            if failed:
-                faults.append(failed[0])
-                continue
-            for one in group.rollouts:
-                for name, value in one.metrics.items():
+            for one, outcome in zip(group.rollouts, found, strict=True):
+                for name, value in one.metrics.items() if isinstance(outcome, Rollout) else ():
                     metrics.setdefault(name, []).append(value)
-            rollouts = [one for one in found if isinstance(one, Rollout)]
-            groups.append(RolloutGroup(example=key, rollouts=rollouts))
+            groups.append(
+                RolloutGroup(
+                    example=key,
+                    rollouts=[one for one in found if isinstance(one, Rollout)],
+                    failed=[one for one in found if isinstance(one, Fault)],
+                    number=number,
+                )
+            )
         means = {name: sum(values) / len(values) for name, values in metrics.items()}
-        return Sampled(groups=groups, metrics=means, faults=faults)
+        return Sampled(groups=groups, metrics=means)
 
 
 def _decoded(name: str, result: msgspec.Raw, kind: type[Any]) -> Any:
@@ -432,14 +435,15 @@ def _rollout(key: str, record: RecordedRollout, played: PlayedRollout) -> Rollou
                 return Fault("rollout_failed", f"{key}: turn without a recorded answer")
             columns.add_own(answer)
     tokens, is_own = columns.tokens, columns.is_own
+    reward = float("nan") if played.reward is None else played.reward
     first = is_own.index(True) if any(is_own) else len(tokens)
     return Rollout(
         tokens=tokens,
         is_own=is_own,
         logprobs=columns.logprobs,
         versions=columns.versions,
-        reward=played.reward,
-        is_correct=played.reward >= CORRECT_FROM,
+        reward=reward,
+        is_correct=reward >= CORRECT_FROM,
         is_truncated=played.is_truncated,
         prompt=record.policy.tokenizer.decode(tokens[:first]),
         response=record.policy.tokenizer.decode(tokens[first:]),

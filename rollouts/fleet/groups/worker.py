@@ -32,6 +32,7 @@ from rollouts.fleet.groups.outcomes import (
     outcome_of,
 )
 from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.fleet.groups.short_groups import Losses, settled
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import derive_seed
@@ -106,8 +107,12 @@ class GroupRolloutWorker:
         rng: Draw,
         policy_version: Version,
         worker_id: str,
+        on_losses: Callable[[Losses], None] = lambda _: None,
     ) -> tuple[RolloutBatch | None, Metrics | None]:
         """Return groups with metadata, and their figures; two Nones if no group is valid.
+
+        Groups of which rollouts fail are dropped, shrunken or refilled, by the rule of the lesson;
+        `on_losses` receives what was lost.
 
         `policy_version` is the version in use at the time of the call. A rollout carries the oldest
         version that sampled any of its tokens, which is never older. Evaluation problems have their
@@ -127,11 +132,18 @@ class GroupRolloutWorker:
             seed=derive_seed(rng.seed, lesson_id, mode),
         )
         sampled = self._sample(lesson_id, request)
+        groups, losses = settled(
+            sampled.groups,
+            rule=self._language.short_group_rule(lesson_id),
+            request=request,
+            ask=lambda again: self._sample(lesson_id, again),
+        )
+        on_losses(losses)
         own_metrics, problems = environment_metrics(sampled.metrics)
         sampled.notices.extend(Fault("metric_invalid", text) for text in problems)
-        for fault in [*sampled.notices, *sampled.faults]:
+        for fault in [*sampled.notices, *sampled.faults, *losses.faults]:
             self._faults.report(lesson_id, fault)
-        if not sampled.groups:
+        if not groups:
             return None, None
         metadata = RolloutMetadata(
             lesson=lesson_id,
@@ -141,7 +153,8 @@ class GroupRolloutWorker:
             sampled_at=self._now(),
         )
         batch = RolloutBatch(
-            groups=[self._finished(lesson_id, group, metadata) for group in sampled.groups],
+            groups=[self._finished(lesson_id, group, metadata) for group in groups],
+            generations=n_generations,
             metadata=metadata,
             draw=rng,
             seconds=time.monotonic() - began,
@@ -149,7 +162,7 @@ class GroupRolloutWorker:
         metrics = figures_of(batch) | {
             f"{ENVIRONMENT}{name}": value for name, value in own_metrics.items()
         }
-        return batch, metrics | {"faults": float(len(sampled.faults))}
+        return batch, metrics | {"faults": float(len(sampled.faults) + len(losses.faults))}
 
     def evaluate_lesson(
         self,
@@ -214,7 +227,11 @@ class GroupRolloutWorker:
         return figures, batch
 
     def update_training_stats(
-        self, lesson_id: str, batch: RolloutBatch, metrics: Metrics | None = None
+        self,
+        lesson_id: str,
+        batch: RolloutBatch,
+        metrics: Metrics | None = None,
+        losses: Losses | None = None,
     ) -> list[str]:
         """Record the outcome of training rollouts; return which lessons moved, and why.
 
@@ -232,6 +249,7 @@ class GroupRolloutWorker:
                 draw=batch.draw,
                 generations=batch.generations,
                 metrics=metrics,
+                losses=losses,
             ),
         )
 
@@ -243,9 +261,11 @@ class GroupRolloutWorker:
         draw: Draw,
         policy_version: Version,
         worker_id: str,
+        losses: Losses | None = None,
     ) -> None:
         """Record a failed lesson, which stops if its setting demands it; nothing else changes."""
-        self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
+        if losses is None:  # Otherwise the failures of its rollouts are reported.
+            self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
         self._record(
             lesson_id,
             outcome_of(
@@ -258,6 +278,7 @@ class GroupRolloutWorker:
                 generations=self._language.group_size_of(lesson_id),
                 error=str(failure),
                 stops=failure.stops,
+                losses=losses,
             ),
         )
 
@@ -310,8 +331,8 @@ class GroupRolloutWorker:
     ) -> RolloutGroup:
         """Return a group with metadata, and with the lesson's threshold for success applied."""
         least = self._language.lessons[lesson_id].success_above
-        return RolloutGroup(
-            example=group.example,
+        return replace(
+            group,
             rollouts=[
                 replace(
                     rollout,

@@ -104,14 +104,19 @@ def make_reward(config: RewardConfig, *, place: int) -> RewardFunction:
         raise RewardUnusable("environment_kwargs", message[:2000]) from error
 
 
-def reward_of(function: RewardFunction, answered: Answered) -> tuple[float, str]:
-    """Return the reward and an empty text, or 0 and the reason why there is none."""
+def reward_of(function: RewardFunction, answered: Answered) -> tuple[float | None, str]:
+    """Return the reward and an empty text, or 0 and the reason why there is none.
+
+    A function returns None for an answer that it does not score.
+    """
     try:
         value = function(answered)
     except Exception as error:  # noqa: BLE001 functions of others may raise anything
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         return 0.0, f"raised {type(error).__name__}: {error} ({place})"[:2000]
+    if value is None:
+        return None, ""
     try:
         reward = float(value)
     except (TypeError, ValueError):
@@ -217,7 +222,8 @@ class Built(Struct, frozen=True, array_like=True, tag=True):
 class Scored(Struct, frozen=True, array_like=True, tag=True):
     """Response to :class:`Call`; `error` is empty on success."""
 
-    reward: float
+    reward: float | None
+    """None: the function does not score the answer."""
     error: str = ""
     is_invalid: bool = False
     """Whether the function returned a value that is not a finite number."""

@@ -48,8 +48,8 @@ JUDGED_AT_A_TIME: Final = 16
 POLL_SECONDS: Final = 0.1
 MOST_TIMEOUTS: Final = 3
 """Calls of a function in a batch that may exceed the limit; the others then fail at once."""
-Scores = list[float]
-"""Rewards of an answer in the order of the lesson's list."""
+Scores = list[float | None]
+"""Rewards of an answer in the order of the lesson's list; None: not scored."""
 
 
 class Judge:
@@ -184,8 +184,8 @@ class RewardWorker:
             self.kill()
             raise RewardUnusable(built.kind, built.message)
 
-    def score(self, place: int, answered: Answered) -> float:
-        """Return one reward of an answer.
+    def score(self, place: int, answered: Answered) -> float | None:
+        """Return one reward of an answer; None if the function does not score it.
 
         Raises:
             RewardFailed: If the function raises, exceeds its limit, returns no finite number, or
@@ -327,8 +327,10 @@ class RewardPool:
         for judge in self._judges.values():
             judge.close()
 
-    def _result(self, row: Sequence[Future[float]]) -> Scores | tuple[RewardConfig, RewardFailed]:
-        scores = []
+    def _result(
+        self, row: Sequence[Future[float | None]]
+    ) -> Scores | tuple[RewardConfig, RewardFailed]:
+        scores: Scores = []
         for config, future in zip(self._rewards, row, strict=True):
             error = future.exception()
             if isinstance(error, RewardFailed):
@@ -344,7 +346,7 @@ class RewardPool:
         worker: RewardWorker = self._local.worker
         return worker
 
-    def _called(self, place: int, answered: Answered, timeouts: Counter[int]) -> float:
+    def _called(self, place: int, answered: Answered, timeouts: Counter[int]) -> float | None:
         """Return a reward; a function that hangs on every answer must not delay other lessons."""
         if timeouts[place] >= MOST_TIMEOUTS:
             raise RewardFailed(

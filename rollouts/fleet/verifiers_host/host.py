@@ -178,7 +178,8 @@ def _described(episode: Any) -> Json:
         names = ", ".join(trace.agent.name for trace in trained) or "none"
         return FAILED | {"error": f"{len(trained)} runs of trained agents ({names}), must be 1"}
     [trace] = trained
-    if not math.isfinite(trace.reward):
+    is_scored = not trace.rewards or any(one is not None for one in trace.rewards.values())
+    if is_scored and not math.isfinite(trace.reward):
         return FAILED | {"error": f"the reward is {trace.reward}, must be finite"}
     branches = [
         branch for branch in trace.branches if branch.trainable and any(branch.sampled_mask)
@@ -188,7 +189,7 @@ def _described(episode: Any) -> Json:
     metrics |= {name: value for name, value in trace.metrics.items() if value is not None}
     return {
         "error": "",
-        "reward": trace.reward,
+        "reward": trace.reward if is_scored else None,
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
         "is_truncated": trace.is_truncated,
         "branches": [

@@ -53,12 +53,15 @@ class Reply(NamedTuple):
     """Next input of the policy; empty when the episode is over."""
     is_over: bool
     reward: float
-    """Reward of the whole episode, in [0, 1]; 0 while it continues."""
+    """Reward of the whole episode, in [0, 1]; 0 while it continues, NaN without a score."""
     is_correct: bool = False
 
 
 class EpisodeFailed(Exception):
-    """The task cannot continue an episode, whose group is dropped; `kind` is that of the event."""
+    """The task cannot continue or score an episode; `kind` is that of the event.
+
+    The short-group policy of the lesson decides about its group.
+    """
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)

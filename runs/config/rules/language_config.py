@@ -4,7 +4,7 @@ A lesson is a token environment with sampling parameters. The curriculum strateg
 lesson. A language run produces groups of answers to one prompt.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
@@ -15,8 +15,13 @@ from runs.config.rules.config_field import none_of, one_of
 _BUILT: Final = (one_of("language.model.checkpoint", ""),)
 """The workers build the model, instead of loading a checkpoint."""
 _ADAPTER: Final = (none_of("language.model.adapter.rank", 0),)
+_SHRINK: Final = (one_of("language.short_groups", "shrink"),)
+_REFILL: Final = (one_of("language.short_groups", "refill"),)
 _MICRO: Final = (none_of("language.evaluation.micro_every_batches", 0),)
 
+_SHORT: Final = "What becomes of a group of which rollouts fail or get no score. "
+
+ShortGroups = Literal["drop", "shrink", "refill"]
 LessonName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]{0,63}$")]
 
 
@@ -192,6 +197,18 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Annotated[int, Meta(ge=1, le=1024)] | None,
         _field("Group size", "Answers to one prompt of this lesson; empty for the run's."),
     ] = None
+    short_groups: Annotated[
+        ShortGroups | None,
+        _field("Short groups", f"{_SHORT}Empty for the run's."),
+    ] = None
+    least_group_size: Annotated[
+        Annotated[int, Meta(ge=1, le=1024)] | None,
+        _field("Smallest group", "Smallest group that is kept; empty for the run's."),
+    ] = None
+    most_refills: Annotated[
+        Annotated[int, Meta(ge=1, le=16)] | None,
+        _field("Refills", "Maximum attempts to refill a group; empty for the run's."),
+    ] = None
     stop_success: Annotated[
         float,
         _field(
@@ -276,6 +293,16 @@ class EvaluationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 120.0
 
 
+class ShortGroupRule(NamedTuple):
+    """Rule for the groups of a lesson of which rollouts fail or get no score."""
+
+    policy: ShortGroups
+    least: int
+    """Smallest group that `shrink` keeps."""
+    refills: int
+    """Maximum number of attempts to refill a group."""
+
+
 class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a language run."""
 
@@ -316,6 +343,34 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     group_size: Annotated[
         int, _field("Group size", "Answers to one prompt.", essential=True, ge=1, le=1024)
     ] = 8
+    short_groups: Annotated[
+        ShortGroups,
+        _field(
+            "Short groups",
+            f"{_SHORT}drop: the whole group; shrink: train on its other rollouts; refill: sample "
+            "only the failed ones again.",
+        ),
+    ] = "drop"
+    least_group_size: Annotated[
+        int,
+        _field(
+            "Smallest group",
+            "Rollouts that a shrunken group must have; otherwise it is dropped.",
+            when=_SHRINK,
+            ge=1,
+            le=1024,
+        ),
+    ] = 2
+    most_refills: Annotated[
+        int,
+        _field(
+            "Refills",
+            "Maximum attempts to refill a group; afterwards it is dropped.",
+            when=_REFILL,
+            ge=1,
+            le=16,
+        ),
+    ] = 2
     prompts_per_batch: Annotated[
         int, _field("Prompts at a time", "Prompts a worker answers concurrently.", ge=1, le=4096)
     ] = 8
@@ -351,6 +406,20 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the number of prompts of a lesson's training task."""
         return self.lessons[lesson].prompts_per_batch or self.prompts_per_batch
 
+    def short_group_rule(self, lesson: str) -> ShortGroupRule:
+        """Return the rule for short groups of a lesson."""
+        own = self.lessons[lesson]
+        return ShortGroupRule(
+            policy=own.short_groups or self.short_groups,
+            least=own.least_group_size or self.least_group_size,
+            refills=own.most_refills or self.most_refills,
+        )
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether groups of any lesson may be smaller than its group size."""
+        return any(self.short_group_rule(name).policy == "shrink" for name in self.lessons)
+
     @property
     def group_sizes(self) -> list[int]:
         """Different group sizes of the lessons, ascending."""
@@ -363,7 +432,7 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def contradiction(language: LanguageConfig, *, batch_size: int) -> tuple[str, str] | None:
-    """Return the path of a field that keeps whole groups from filling a batch, and the reason.
+    """Return the path of a field that no group of a lesson can meet, and the reason.
 
     Each group size divides the batch size, and of two group sizes one divides the other. Any
     groups with at least `batch_size` sequences in total then contain some that sum to it exactly.
@@ -382,6 +451,13 @@ def contradiction(language: LanguageConfig, *, batch_size: int) -> tuple[str, st
                 f"{name!r}: no batch can be filled exactly. Use {fitting}, or another group size"
             )
             return "buffer.batch_size", reason
+    for name in language.lessons:
+        size, rule = language.group_size_of(name), language.short_group_rule(name)
+        if rule.policy == "shrink" and rule.least > size:
+            is_own = language.lessons[name].least_group_size is not None
+            where = f"lessons.{name}.least_group_size" if is_own else "least_group_size"
+            reason = f"{rule.least} exceeds the group size {size} of lesson {name!r}"
+            return f"language.{where}", reason
     for name in language.lessons:
         size = language.group_size_of(name)
         other = next((one for one in language.group_sizes if one % size and size % one), None)

@@ -1,6 +1,6 @@
 """Sections of a run configuration: replay, buffer, environment and policy."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 from typing import Annotated, Any, Final, Literal
 
@@ -8,6 +8,34 @@ import msgspec
 from msgspec import Meta, Struct
 
 from runs.config.rules.config_field import NO_LANGUAGE, applicable, described, none_of, one_of
+
+# Short-group policies of a language run, read from its configuration without validation.
+
+SMALLEST_GROUP: Final = 2
+
+
+def least_group_size(config: Mapping[str, Any]) -> int:
+    """Return the smallest group that the policy `shrink` keeps."""
+    language = config.get("language") or {}
+    return int(language.get("least_group_size") or SMALLEST_GROUP)
+
+
+def shrinks(config: Mapping[str, Any]) -> bool:
+    """Return whether groups of a language run may be smaller than their group size."""
+    language = config.get("language") or {}
+    lessons = (language.get("lessons") or {}).values()
+    own = [one.get("short_groups") or language.get("short_groups") for one in lessons]
+    return "shrink" in own
+
+
+def largest_group(config: Mapping[str, Any]) -> int:
+    """Return the largest group size of a language run."""
+    language = config.get("language") or {}
+    lessons = (language.get("lessons") or {}).values()
+    return max(
+        (one.get("group_size") or language.get("group_size", 1) for one in lessons), default=1
+    )
+
 
 # Replay settings of a fleet run: the sampler, its weights and its capacity.
 

@@ -120,6 +120,8 @@ CHANGEABLE: Final = frozenset(
         "off_policy_tolerance",
         "on_second_registration",
         "overlong_sequences",
+        "unscored_sequences",
+        "least_group_size",
         "project",
     }
 )

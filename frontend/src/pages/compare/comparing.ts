@@ -68,6 +68,7 @@ export function configRows(configs: Config[]): ConfigRow[] {
 export function settingsOf(run: RunDetail): Config {
   const { kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds } = run;
   const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, on_second_registration } = run;
+  const { unscored_sequences, least_group_size } = run;
   return {
     kind,
     preset,
@@ -83,6 +84,8 @@ export function settingsOf(run: RunDetail): Config {
     advantages,
     drop_zero_variance,
     overlong_sequences,
+    unscored_sequences,
+    least_group_size,
     on_second_registration,
   };
 }

@@ -4,7 +4,7 @@ import type { Diagnosis } from "@/api/queue";
 import type { RunEvent } from "@/api/types";
 import { summaryOf } from "@/testing/alerts";
 import { dialog, fill, heading, here, load, one, press, reload, serverFor } from "@/testing/page";
-import { addRun, runOf } from "@/testing/runs";
+import { addRun, NO_LOSSES, runOf } from "@/testing/runs";
 import { type AnswerTo, Refusal } from "@/testing/server";
 
 it("kills a run only with its name and a reason", async () => {
@@ -71,7 +71,7 @@ it("stops a run only with its name and a reason, and names the data that is drop
   const server = serverFor();
   addRun(server, runOf("to-stop"));
   const counts = { accepted: 40, queued: 24, waiting: 0, leased: 1, served: 0, quarantined: 0, dropped: {}, balanced: true };
-  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, refused: 0, problem: "" };
+  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, ...NO_LOSSES, refused: 0, problem: "" };
   server
     .tell("run:to-stop", { ledger })
     .on("POST", "/api/v1/runs/{run}/stop", () => addRun(server, runOf("to-stop", { status: "draining" })));
@@ -223,6 +223,7 @@ it("changes the weight of an environment and mutes another", async () => {
       sequences: counts,
       expired: 0,
       truncated: 0,
+      ...NO_LOSSES,
       refused: 0,
       problem: "",
       environments: [],
@@ -256,7 +257,7 @@ it("changes the weight of an environment and mutes another", async () => {
 
 it("changes limits on the queue page, with a reason", async () => {
   const counts = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
-  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, refused: 0, problem: "" };
+  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, ...NO_LOSSES, refused: 0, problem: "" };
   const gate = (tolerance: number) => ({
     rule: "tolerance" as const,
     condition: `queued > ${tolerance} × batch = ${tolerance} × 32`,

@@ -48,7 +48,7 @@ class Server:
     def add(self, session: str, content: dict[str, Any]) -> Any:
         return self.post(f"captures/{session}/calls", content)
 
-    def score(self, **scores: float) -> Any:
+    def score(self, **scores: float | None) -> Any:
         return self.post("capture-scores", {"scores": scores})
 
     def get(self, path: str) -> Any:
@@ -237,3 +237,38 @@ def test_a_run_of_fragments_captures_nothing() -> None:
     )
 
     assert (refused.status_code, refused.json()["code"]) == (409, "run_not_accepting")
+
+
+@pytest.mark.parametrize(
+    ("policy", "scores", "status", "sequences", "dropped"),
+    [
+        ("refuse", {"one": 1.0, "two": None}, 422, 0, ""),
+        ("drop", {"one": 1.0, "two": 0.0, "three": None}, 200, 2, "short_group"),
+        ("shrink", {"one": 1.0, "two": 0.0, "three": None}, 200, 2, ""),
+        ("shrink", {"one": 1.0, "two": None}, 200, 1, "short_group"),
+        ("shrink", {"one": None, "two": None}, 200, 0, "short_group"),
+    ],
+)
+def test_a_session_without_a_score_follows_the_policy_of_the_run(
+    server: Server,
+    policy: str,
+    scores: dict[str, float | None],
+    status: int,
+    sequences: int,
+    dropped: str,
+) -> None:
+    Run.objects.filter(pk=server.run.pk).update(unscored_sequences=policy)
+    for name in scores:
+        server.add(name, call())
+    answer = server.score(**scores)
+
+    assert answer.status_code == status, answer.content
+    if status == 422:
+        assert answer.json()["errors"][0]["field"] == "scores.two"
+        assert not CaptureSession.objects.exclude(state="open").exists()
+        return
+    assert (answer.json()["sequences"], answer.json()["dropped"]) == (sequences, dropped)
+    assert server.score(**scores).json() == answer.json()
+    assert not CaptureSession.objects.exclude(state="scored").exists()
+    ledger = server.get("ledger").json()
+    assert ledger["failed"] == {"rollout_unscored": list(scores.values()).count(None)}

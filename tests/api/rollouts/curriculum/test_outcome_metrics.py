@@ -40,6 +40,7 @@ def test_a_training_outcome_becomes_samples_with_the_metrics_of_its_environment(
         "rollout/a/reward": [(3, 0.375)],
         "rollout/a/tokens": [(3, 10.0)],
         "rollout/a/truncated_share": [(3, 0.25)],
+        "rollout/a/failed_share": [(3, 0.0)],
         "env/a/turns_mean": [(3, 1.5)],
     }
 

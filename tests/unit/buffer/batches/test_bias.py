@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buffer.batches.rules.bias import (
+    GroupSizes,
     Items,
     chance_distance,
     kolmogorov_smirnov,
+    policy_costs,
     sentence,
     summary,
     total_variation,
@@ -31,6 +33,15 @@ def test_distances_are_those_of_the_textbook() -> None:
     assert kolmogorov_smirnov(np.array([1.0]), np.array([2.0])) == 1.0
     assert total_variation(["a", "a"], ["a", "b"]) == 0.5
     assert total_variation(["a"], ["b"]) == 1.0
+
+
+def test_each_policy_has_its_cost_in_rollouts() -> None:
+    groups = [GroupSizes(7, 1), GroupSizes(6, 2), GroupSizes(1, 7), GroupSizes(0, 8)]
+    found = policy_costs(groups, complete_rollouts=68, least=2)
+
+    assert {one.policy: one.lost for one in found} == {"drop": 32, "shrink": 19, "refill": 18}
+    assert [one.share for one in found] == [0.32, 0.19, 0.18]
+    assert [one.share for one in policy_costs([], complete_rollouts=0, least=2)] == [0.0] * 3
 
 
 def test_empty_samples_have_no_distance() -> None:

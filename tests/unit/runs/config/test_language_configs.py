@@ -46,6 +46,50 @@ def test_an_invalid_value_is_refused_with_the_path_of_its_lesson(
     assert limit in error.message
 
 
+@pytest.mark.parametrize(
+    ("lesson", "run", "field"),
+    [
+        ({"short_groups": "shrink", "least_group_size": 9}, {}, "lessons.a.least_group_size"),
+        ({"short_groups": "shrink"}, {"least_group_size": 9}, "least_group_size"),
+        ({"group_size": 1}, {"short_groups": "shrink"}, "least_group_size"),
+    ],
+)
+def test_a_shrunken_group_larger_than_the_group_is_refused(
+    lesson: dict[str, Any], run: dict[str, Any], field: str
+) -> None:
+    error = refusal({"a": lesson, "b": {}}, group_size=8, **run)
+
+    assert error.field == f"language.{field}"
+    assert "exceeds the group size" in error.message
+
+
+@pytest.mark.parametrize(
+    ("lesson", "field"),
+    [
+        ({"short_groups": "retry"}, "short_groups"),
+        ({"most_refills": 0}, "most_refills"),
+        ({"most_refills": 17}, "most_refills"),
+        ({"least_group_size": 0}, "least_group_size"),
+    ],
+)
+def test_an_unknown_policy_is_refused_by_path(lesson: dict[str, Any], field: str) -> None:
+    assert refusal({"a": lesson}).field == f"language.lessons.a.{field}"
+    assert refusal({"a": {}}, **lesson).field == f"language.{field}"
+
+
+def test_the_rule_of_a_lesson_overrides_that_of_the_run() -> None:
+    language = parsed(
+        {"plain": {}, "own": {"short_groups": "refill", "most_refills": 5}},
+        short_groups="shrink",
+        least_group_size=3,
+    ).language
+    assert language is not None
+
+    assert language.short_group_rule("plain") == ("shrink", 3, 2)
+    assert language.short_group_rule("own") == ("refill", 3, 5)
+    assert language.shrinks
+
+
 def test_a_lesson_without_sizes_uses_those_of_the_run() -> None:
     language = parsed(
         {"plain": {}, "own": {"group_size": 2, "prompts_per_batch": 3}},

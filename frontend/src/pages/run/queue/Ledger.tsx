@@ -43,6 +43,13 @@ export function missing(counts: LedgerCounts): number {
   return counts.accepted - itemStatesOf(counts).reduce((sum, state) => sum + state.count, 0);
 }
 
+/** Rollouts of short groups, which were never accepted as sequences, or were sampled again. */
+export function lossesOf({ failed, refilled, lost_siblings }: LedgerPart): [string, number][] {
+  const kinds = Object.entries(failed).map(([kind, count]): [string, number] => [`failed: ${visible(kind).replaceAll("_", " ")}`, count]);
+  const losses: [string, number][] = [...kinds, ["refilled", refilled], ["lost with their group", lost_siblings]];
+  return losses.filter(([, count]) => count > 0);
+}
+
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);
   return states.map(({ name, count, meaning }, i) => (
@@ -90,6 +97,11 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
             {counted(ledger.truncated, "group")} truncated to the maximum length
           </span>
         )}
+        {lossesOf(ledger).map(([name, count]) => (
+          <span key={name} className="soft" data-ledger={name}>
+            {counted(count, "rollout")} {name}
+          </span>
+        ))}
         {ledger.refused > 0 && (
           <span className="bad" data-ledger="refused">
             {/* Workers are counted in fragments. */}

@@ -44,7 +44,7 @@ ODD: dict[str, tuple[str, str]] = {
     "Nothing": ("environment_failed", "sample() returned NoneType, expected Sampled"),
     "Silent": ("group_missing", "groups returned, without a reason"),
     "Ragged": ("group_invalid", "3 rollouts, expected 4"),
-    "NotANumber": ("group_invalid", "the reward is nan"),
+    "NotANumber": ("rollout_unscored", "has no score"),
     "LongWinded": ("prompt_too_long", "10000 tokens; 1 to 63 fit"),
     "Foreign": ("tokenizer_unusable", "token 128009 is outside the vocabulary"),
 }

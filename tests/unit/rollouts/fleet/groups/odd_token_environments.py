@@ -1,11 +1,14 @@
 """Faulty token environments that an administrator might register."""
 
+import math
 import random
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
+from rollouts.fleet.groups.errors import Fault
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.tasks.rules.task import Example, Reply, Turn
 
@@ -21,6 +24,7 @@ NAMES = (
     "Nothing",
     "Foreign",
     "Measured",
+    "Flaky",
 )
 SPECS = ",".join(f"module:odd_token_environments:{name}" for name in NAMES)
 
@@ -98,6 +102,60 @@ class Measured:
             "text": "fast",
         }
         return Sampled(groups=_answered(policy, request), metrics=metrics)  # type: ignore[arg-type]
+
+
+class Flaky:
+    """Fails rollouts by position in their group, in the first calls or at random."""
+
+    def __init__(
+        self,
+        fails: Sequence[int] = (),
+        numbers: Sequence[int] = (0,),
+        calls: int = 1,
+        kind: str = "rollout_failed",
+        share: float = 0.0,
+        raises_at: int = 0,
+    ) -> None:
+        """Fail positions `fails` of the problems `numbers` in each of the first `calls` calls.
+
+        `kind` "nan" leaves the rollouts without a score. `share` fails further ones at random.
+        Call number `raises_at` raises.
+        """
+        self._fails, self._numbers, self._calls, self._kind = fails, numbers, calls, kind
+        self._share, self._raises_at = share, raises_at
+        self._random = random.Random(5)
+        self.requests: list[RolloutRequest] = []
+
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        self.requests.append(request)
+        call = len(self.requests)
+        if call == self._raises_at:
+            raise ConnectionError("the sandbox is gone")
+        groups = []
+        for number, group in zip(request.numbers, _answered(policy, request), strict=True):
+            fails = {
+                place
+                for place in range(len(group.rollouts))
+                if self._random.random() < self._share
+                or (call <= self._calls and number in self._numbers and place in self._fails)
+            }
+            rollouts = list(enumerate(group.rollouts))
+            if self._kind == "nan":
+                marked = [
+                    replace(one, reward=math.nan) if place in fails else one
+                    for place, one in rollouts
+                ]
+                groups.append(replace(group, number=number, rollouts=marked))
+                continue
+            groups.append(
+                replace(
+                    group,
+                    number=number,
+                    rollouts=[one for place, one in rollouts if place not in fails],
+                    failed=[Fault(self._kind, f"{number}: rollout {place}") for place in fails],
+                )
+            )
+        return Sampled(groups=groups)
 
 
 class Ragged:

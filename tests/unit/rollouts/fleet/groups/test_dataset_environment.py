@@ -101,6 +101,27 @@ def test_a_failed_reward_drops_its_group_and_is_named(
     assert f"reward module:own_rewards:{name} {text}" in event.message
 
 
+def test_functions_that_do_not_score_an_answer_do_not_count(
+    sampling: Callable[..., Bench],
+) -> None:
+    at = sampling(rewards=[{**ANY, "weight": 1}, own("unscored", weight=3)])
+    batch, metrics = at.sample("sums", n_examples=1)
+
+    assert [one.reward for one in batch.rollouts] == [1.0, 1.0]
+    assert "env.reward unscored" not in metrics
+
+
+def test_an_answer_that_no_function_scores_follows_the_short_group_policy(
+    sampling: Callable[..., Bench],
+) -> None:
+    at = sampling(rewards=[own("unscored")], on_failure="stop")
+
+    assert at.sample("sums", n_examples=1) == (None, None)
+    [event] = at.events.pop()
+    assert event.kind == "rollout_unscored"
+    assert "no reward function scored the answer" in event.message
+
+
 def test_the_other_groups_are_kept(sampling: Callable[..., Bench], folder: Path) -> None:
     marker = {"marker": str(folder / "called")}
     at = sampling(rewards=[own("hangs_once", seconds=0.5, options=marker)])

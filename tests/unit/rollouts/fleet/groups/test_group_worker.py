@@ -162,7 +162,7 @@ def test_success_counts_by_the_lessons_own_threshold(bench: MakeBench) -> None:
     ("name", "kind", "says", "sound"),
     [
         ("Ragged", "group_invalid", "1 rollouts, expected 2", 1),
-        ("NotANumber", "group_invalid", "the reward is nan", 3),
+        ("NotANumber", "rollout_unscored", "has no score", 3),
         ("LongWinded", "prompt_too_long", "10000 tokens; 1 to 63 fit", 2),
     ],
 )

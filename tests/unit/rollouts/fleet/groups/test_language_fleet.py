@@ -159,13 +159,17 @@ def test_a_lesson_that_raises_is_reported_and_the_others_continue(
         strategy_options={"minimum_sample_probability": 0.3},
     ) as platform:
         platform.publish_weights(0)
-        eventually(lambda: {"environment_failed", "group_invalid"} <= set(platform.events()), 90.0)
+        eventually(
+            lambda: {"environment_failed", "rollout_unscored"} <= set(platform.events()), 90.0
+        )
         before = len(platform.groups)
         eventually(lambda: len(platform.groups) > before, 60.0)
-        eventually(lambda: "group_invalid" in platform.reports[-1].workers[0].dropped_steps, 60.0)
+        eventually(
+            lambda: "rollout_unscored" in platform.reports[-1].workers[0].dropped_steps, 60.0
+        )
 
     assert "ZeroDivisionError" in platform.messages("environment_failed")[0]
-    assert "the reward is nan" in platform.messages("group_invalid")[0]
+    assert "has no score" in platform.messages("rollout_unscored")[0]
     failed = [error_outcome for lesson, error_outcome in platform.outcomes if lesson == "raises"]
     assert all("ZeroDivisionError" in outcome.error for outcome in failed)
     assert "worker_respawned" not in platform.events()

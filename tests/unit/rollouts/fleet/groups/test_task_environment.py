@@ -58,7 +58,7 @@ def test_an_episode_that_fails_drops_its_group(bench: MakeBench) -> None:
     batch, metrics = at.sample("odd", n_examples=3)
 
     assert [group.example for group in batch.groups] == ["0", "2"]
-    assert metrics["faults"] == 1.0
+    assert metrics["faults"] == 2.0
     [event] = at.events.pop()
     assert (event.kind, event.message) == ("tool_failed", "Lesson odd: 1: the tool is gone")
 

@@ -16,6 +16,7 @@ NAMES = (
     "ends",
     "secret",
     "hangs_once",
+    "unscored",
 )
 KINDS = tuple(f"module:own_rewards:{name}" for name in NAMES)
 
@@ -30,6 +31,10 @@ def level(*, row: Mapping[str, Any], **_: Any) -> float:
 
 def not_a_number(**_: Any) -> float:
     return float("nan")
+
+
+def unscored(**_: Any) -> None:
+    """Score no answer."""
 
 
 def word(**_: Any) -> Any:
