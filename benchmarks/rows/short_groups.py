@@ -11,6 +11,7 @@ import torch
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.figures import Limit, Target
+from benchmarks.machine import describe
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.batches import Draw
 from rollouts.fleet.groups.curriculum import NoCurriculum
@@ -24,13 +25,14 @@ from runs.config.rules import run_config
 FAILING: Final = 0.05
 SIZE: Final = 8
 PROMPTS: Final = 16
-BATCHES: Final = 40
+BATCHES: Final = 20
+MODEL: Final = {"hidden_size": 32, "num_hidden_layers": 1, "intermediate_size": 48}
 
 
 class Unreliable(Reverse):
     """A task whose tool fails at random."""
 
-    draws = random.Random(11)  # noqa: S311 no secret
+    draws = random.Random()  # noqa: S311 no secret
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
         if self.draws.random() < FAILING:
@@ -41,9 +43,11 @@ class Unreliable(Reverse):
 def _lost(policy: str, batches: int) -> float:
     """Return the share of lost rollouts in percent."""
     lesson = {"spec": "task:reverse", "short_groups": policy}
-    config = run_config.parse({"language": {"lessons": {"reverse": lesson}}}).language
+    language = {"lessons": {"reverse": lesson}, "model": MODEL}
+    config = run_config.parse({"language": language}).language
     assert config is not None  # noqa: S101 parsed above
     torch.manual_seed(0)
+    Unreliable.draws.seed(11)
     model, tokenizer = build(config)
     worker = GroupRolloutWorker(
         config,
@@ -78,6 +82,7 @@ def _lost(policy: str, batches: int) -> float:
 
 def run(bench: Bench) -> Figures:
     batches = 2 if bench.tiny else BATCHES
+    bench.machine = describe()
 
     def beside_drop(policy: str) -> Figures:
         return bench.compare(
