@@ -18,7 +18,8 @@ MOST_FAILURE_KINDS: Final = 32
 METRIC_NAME: Final = r"^[\w./ -]{1,40}$"
 Count = Annotated[int, Meta(ge=0)]
 Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
-FailureKind = Annotated[str, Meta(pattern=r"^[a-z_]{1,40}$")]
+FAILURE_KIND: Final = r"^[a-z_]{1,40}$"
+FailureKind = Annotated[str, Meta(pattern=FAILURE_KIND)]
 MetricName = Annotated[str, Meta(pattern=METRIC_NAME)]
 
 

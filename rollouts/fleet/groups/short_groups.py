@@ -1,11 +1,12 @@
 """Policies for groups of which rollouts failed or have no score: drop, shrink or refill."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from rolldeck.lessons import MOST_PROMPT, MOST_SHORT_GROUPS, ShortGroup
+from rolldeck.lessons import FAILURE_KIND, MOST_PROMPT, MOST_SHORT_GROUPS, ShortGroup
 from rollouts.fleet.groups.batches import Mode, RolloutGroup
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed
@@ -40,7 +41,7 @@ Ask = Callable[[RolloutRequest], Sampled]
 def settled(
     groups: Sequence[RolloutGroup], *, rule: ShortGroupRule, request: RolloutRequest, ask: Ask
 ) -> tuple[list[RolloutGroup], Losses]:
-    """Return the groups to train on, or to evaluate with, and what was lost.
+    """Return the groups to train on, or to evaluate with, and the losses.
 
     An evaluation needs each answer, so that `shrink` drops its short groups.
 
@@ -55,7 +56,7 @@ def settled(
     """
     losses, kept = Losses(), list[RolloutGroup]()
     _note(losses, groups)
-    pairs = [(group, Counter(one.kind for one in group.failed)) for group in groups]
+    pairs = [(group, _kinds(group)) for group in groups]
     if rule.policy == "refill":
         for attempt in range(1, rule.refills + 1):
             pairs = _refilled(pairs, attempt, request=request, ask=ask, losses=losses)
@@ -132,8 +133,14 @@ def _is_final(failed: Iterable[Fault]) -> bool:
 
 def _note(losses: Losses, groups: Iterable[RolloutGroup]) -> None:
     for group in groups:
-        losses.failed.update(one.kind for one in group.failed)
+        losses.failed.update(_kinds(group))
         losses.faults += group.failed
+
+
+def _kinds(group: RolloutGroup) -> Counter[str]:
+    """Return the kinds of a group's failures; tasks of others may use names that none can store."""
+    kinds = (one.kind for one in group.failed)
+    return Counter(kind if re.fullmatch(FAILURE_KIND, kind) else "rollout_failed" for kind in kinds)
 
 
 def _described(group: RolloutGroup, failed: Counter[str], *, is_kept: bool) -> ShortGroup:

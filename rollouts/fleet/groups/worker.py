@@ -112,7 +112,7 @@ class GroupRolloutWorker:
         """Return groups with metadata, and their figures; two Nones if no group is valid.
 
         Groups of which rollouts fail are dropped, shrunken or refilled, by the rule of the lesson;
-        `on_losses` receives what was lost.
+        `on_losses` receives the lost rollouts.
 
         `policy_version` is the version in use at the time of the call. A rollout carries the oldest
         version that sampled any of its tokens, which is never older. Evaluation problems have their

@@ -85,6 +85,19 @@ def test_only_failed_rollouts_are_sampled_again_with_other_draws(bench: MakeBenc
     assert first.problem_seed == again.problem_seed
 
 
+def test_a_kind_that_the_platform_does_not_store_counts_as_a_failure(bench: MakeBench) -> None:
+    at = bench(
+        {"odd": flaky("drop", fails=[1], kind="Sandbox-7 ended")},
+        model={"tokenizer": "bytes"},
+        group_size=4,
+    )
+    _, losses = sampled(at)
+
+    assert losses.failed == {"rollout_failed": 1}
+    assert losses.groups[0].failed == {"rollout_failed": 1}
+    assert at.events.pop()[0].kind == "Sandbox-7 ended"
+
+
 def test_complete_groups_outlive_an_environment_that_fails_in_a_refill(bench: MakeBench) -> None:
     at = bench(
         {"odd": flaky("refill", fails=[1], raises_at=2)},
