@@ -8,7 +8,7 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from buffer.batches.api.batches import StoredAnswer
+from buffer.batches.api.answers import StoredAnswer
 from buffer.batches.rules.batch_bytes import group_form, groups_as, json_answer, msgpack_answer
 from buffer.followers import queries as followers
 from buffer.followers.models import Follower

@@ -30,7 +30,7 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.module_loading import import_string
 
-from buffer.batches.api.batches import StoredAnswer, TrackedAnswer
+from buffer.batches.api.answers import StoredAnswer, TrackedAnswer
 from config.database_connections import MACHINE_THREADS
 from config.decompression import CompressedRequest
 from config.http_protocol import Parts

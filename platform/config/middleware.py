@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
-from buffer.batches.api.batches import StoredAnswer
+from buffer.batches.api.answers import StoredAnswer
 from config import monitoring
 from config.log_filters import LONGEST_LINE, LONGEST_TEXT
 from rolldeck import __version__

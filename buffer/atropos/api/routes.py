@@ -17,7 +17,7 @@ from rest_framework.request import Request
 
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import RUN_OVER, AtroposView, atropos_schema, json_response
-from buffer.batches.api.batches import TrackedAnswer
+from buffer.batches.api.answers import TrackedAnswer
 from buffer.batches.queries.queues import UnknownEnvironmentId
 from buffer.batches.rules.batch_bytes import example_answer, stock_answer
 from buffer.batches.services.lease_expiry import BatchCorrupt, contents_of

@@ -17,8 +17,8 @@ from asgiref.typing import (
     Scope,
 )
 
-from buffer.batches.api import batches
-from buffer.batches.api.batches import TrackedAnswer
+from buffer.batches.api import answers
+from buffer.batches.api.answers import TrackedAnswer
 from config.http_protocol import BoundedHttp
 from config.machines import Machines, _Client
 
@@ -74,7 +74,7 @@ def test_the_client_is_checked_once_before_the_last_byte(is_gone: bool, outcome:
 def test_the_end_of_an_answer_is_recorded_after_an_outage_of_the_database(
     monkeypatch: pytest.MonkeyPatch, kind: type[Exception], is_sent: bool
 ) -> None:
-    monkeypatch.setattr(batches, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(answers, "RETRY_SECONDS", 0.01)
     attempts: list[bool] = []
     recorded = threading.Event()
 
