@@ -256,8 +256,9 @@ class InferenceServerContract:
 
         completions = server.generate(prompts, stop=stop, timeout_seconds=600)
 
-        # Full answers would take half a minute; a busy machine gets ten times the needed time.
-        assert time.monotonic() - began < 10
+        # Full answers take half a minute on an idle machine. Server and client share the lock of
+        # one interpreter here, which delays a stop by up to 2 s, and by more on a busy machine.
+        assert time.monotonic() - began < 25
         assert [len(completions) for completions in completions] == [64] * 8
         assert any(
             answer.finish == "cancelled" for completions in completions for answer in completions
