@@ -162,7 +162,8 @@ def _line(rolldeck: RolldeckServer, run: str, axis: str) -> list[list[float]]:
     lines = _call(rolldeck, "GET", path)["lines"]
     if not lines:
         return []
-    pairs = zip(lines[0]["x"], lines[0]["mean"], strict=True)
+    [line] = lines
+    pairs = zip(line["x"], line["last" if line["is_exact"] else "mean"], strict=True)
     return [[round(x, 1), round(y, 2)] for x, y in pairs if y is not None]
 
 
