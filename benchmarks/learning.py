@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from benchmarks import staleness
-from benchmarks.machine import describe_server, provenance, stated
+from benchmarks.machine import commit, describe_server, provenance, stated
 from benchmarks.page_section import renewed
 from benchmarks.rolldeck_server import TOKEN, RolldeckServer, running_rolldeck
 
@@ -243,6 +243,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--again", action="store_true", help="repeat stored trainings")
     arguments = parser.parse_args()
+    commit()
     for name in arguments.tasks.split(","):
         if name == STALENESS:
             print(staleness.run(again=arguments.again))

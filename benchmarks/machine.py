@@ -5,6 +5,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,8 +30,12 @@ def describe_server(postgres: str, data_folder: Path) -> str:
     return describe(f"PostgreSQL {postgres}", f"data on {file_system(data_folder)}")
 
 
+@cache
 def commit() -> str:
-    """Return the commit of the checkout, with ``-dirty`` after changes; empty without Git."""
+    """Return the commit of the checkout at the first call, with ``-dirty`` after changes.
+
+    Empty without Git. A command that writes results into the checkout calls it before.
+    """
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
