@@ -26,6 +26,7 @@ from buffer.items.models import (
     TrajectoryGroup,
 )
 from buffer.payloads.models import Segment
+from buffer.problems.models import LessonProblem
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tokenizers.models import RunTokenizer, TokenizerFile
 from runs.lifecycle.admin import EnvironmentAdmin, RunAdmin, TrainerAdmin
@@ -143,6 +144,12 @@ class GroupDigestAdmin(ReadOnlyAdmin):
         return queryset.none()
 
 
+register_read_only(
+    LessonProblem,
+    columns="run_link lesson number state attempts reason worker leased_at group",
+    filters=("state", RUN_FILTER),
+    dashboard="/runs/{run}/curriculum",
+)
 register_read_only(
     ShortGroup,
     columns="run_link at environment example failed refilled is_kept",

@@ -17,6 +17,7 @@ from buffer.items.models import (
     TrajectoryGroup,
 )
 from buffer.payloads.models import Payload, Segment
+from buffer.problems.models import LessonProblem
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tokenizers.models import RunTokenizer, TokenizerFile
 
@@ -34,6 +35,7 @@ __all__ = [
     "IdempotencyRecord",
     "Item",
     "LedgerAudit",
+    "LessonProblem",
     "MixingShare",
     "Payload",
     "RunTokenizer",

@@ -70,6 +70,8 @@ urlpatterns = [
         "runs/<slug:run>/lessons/<str:lesson>/micro-evaluations",
         lessons.MicroEvaluationsView.as_view(),
     ),
+    path("runs/<slug:run>/lessons/<str:lesson>/passes", lessons.LessonPassesView.as_view()),
+    path("runs/<slug:run>/lessons/<str:lesson>/problems", lessons.LessonProblemsView.as_view()),
     path("runs/<slug:run>/evaluations", lessons.EvaluationsView.as_view()),
     path("runs/<slug:run>/evaluations/<uuid:evaluation>", lessons.EvaluationView.as_view()),
     path("runs/<slug:run>/metrics", metrics.MetricsView.as_view()),

@@ -225,6 +225,8 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("PUT", "/api/v1/runs/<slug:run>/lessons/<str:lesson>/steering"): OPERATE,
     ("GET", "/api/v1/runs/<slug:run>/evaluations/<uuid:evaluation>"): READ,
     ("GET", "/api/v1/runs/<slug:run>/lessons/<str:lesson>/micro-evaluations"): READ,
+    ("GET", "/api/v1/runs/<slug:run>/lessons/<str:lesson>/passes"): READ,
+    ("GET", "/api/v1/runs/<slug:run>/lessons/<str:lesson>/problems"): READ,
     ("GET", "/api/v1/runs/<slug:run>/evaluations"): READ,
     ("POST", "/api/v1/runs/<slug:run>/evaluations"): OPERATE,
     ("PUT", "/api/v1/runs/<slug:run>/evaluations/<uuid:evaluation>/lease"): WORK,

@@ -1093,3 +1093,19 @@ DELETE FROM buffer_payload WHERE segment = %s AND kind = %s AND item_id = ANY(%s
 -- Those of the objects of segments that hold bytes of another run.
 SELECT DISTINCT object FROM {table}
 WHERE segment = ANY(%s) AND object = ANY(%s) AND run_id <> %s
+
+-- claim_problems --
+-- Mark the problems that pushed groups answer; return the groups that come after another one.
+-- Problems of which there is no row were not leased, and count as free.
+WITH locked AS (
+    SELECT p.id, p.state, pushed.group_id
+    FROM unnest(%(lessons)s::text[], %(numbers)s::bigint[], %(groups)s::bigint[])
+        AS pushed (lesson, number, group_id)
+    JOIN buffer_lessonproblem p
+        ON p.run_id = %(run)s AND p.lesson = pushed.lesson AND p.number = pushed.number
+    ORDER BY p.id FOR UPDATE OF p
+), claimed AS (
+    UPDATE buffer_lessonproblem p SET state = 'answered', "group" = locked.group_id, reason = ''
+    FROM locked WHERE p.id = locked.id AND locked.state NOT IN ('answered', 'trained')
+)
+SELECT group_id FROM locked WHERE state IN ('answered', 'trained')

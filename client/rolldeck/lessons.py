@@ -20,6 +20,10 @@ Count = Annotated[int, Meta(ge=0)]
 Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
 FAILURE_KIND: Final = r"^[a-z_]{1,40}$"
 FailureKind = Annotated[str, Meta(pattern=FAILURE_KIND)]
+LessonName = Annotated[str, Meta(max_length=64)]
+ProblemNumber = Annotated[int, Meta(ge=0, lt=1 << 53)]
+ProblemNumbers = Annotated[list[ProblemNumber], Meta(max_length=1 << 20)]
+LostProblems = Annotated[dict[FailureKind, ProblemNumbers], Meta(max_length=MOST_FAILURE_KINDS)]
 MetricName = Annotated[str, Meta(pattern=METRIC_NAME)]
 
 
@@ -31,6 +35,9 @@ class TaskRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     epoch: Count
     policy_step: Annotated[int, Meta(ge=-1)]
     """Current policy version of the worker."""
+    held: dict[LessonName, ProblemNumbers] | None = None
+    """Numbers of the leased problems that the worker samples or has yet to deliver, by lesson; its
+    others are assigned again. Null: unknown."""
 
 
 class RolloutTask(Struct, frozen=True, kw_only=True):
@@ -45,6 +52,8 @@ class RolloutTask(Struct, frozen=True, kw_only=True):
     """Answers per problem."""
     seed: int = 0
     """Seed of all answers, derived for this task alone; [0, 2³¹)."""
+    attempt: int = 1
+    """Number of times that the problems were assigned, for `kind` train."""
     evaluation: str = ""
     """Id of the leased evaluation, for `kind` evaluate."""
     fence: int = 0
@@ -121,6 +130,10 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Rollouts that took the place of failed ones."""
     lost_siblings: Count = 0
     """Complete rollouts of dropped groups."""
+    lost_problems: LostProblems = {}
+    """Numbers of the problems of a training task that have no group to train on, by reason."""
+    pass_size: Count = 0
+    """Problems of one pass over the lesson, as in the rows of a data set; 0 if it has no end."""
     short_groups: Annotated[list[ShortGroup], Meta(max_length=MOST_SHORT_GROUPS)] = []
     stops: bool = False
     """Whether the error stops the lesson for the run, by its setting."""

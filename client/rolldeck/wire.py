@@ -168,6 +168,10 @@ class GroupPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     schema: int = SCHEMA_VERSION
     groups: Annotated[list[bytes], Meta(min_length=1, max_length=1024)]
+    lesson: Annotated[str, Meta(max_length=64)] = ""
+    """Lesson whose leased problems the groups answer; empty for groups of other producers."""
+    problems: Annotated[list[Annotated[int, Meta(ge=0, lt=1 << 53)]], Meta(max_length=1024)] = []
+    """Number of the problem of each group, without repetitions; empty without a lesson."""
 
 
 class GroupsReceipt(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from buffer.problems.rules import ProblemState
 from rolldeck.lessons import (
     LeaseRenewal,
     LeaseRenewed,
@@ -23,6 +24,8 @@ from rollouts.curriculum.queries.lessons import (
     EvaluationPosition,
     evaluations,
     lesson_changes,
+    lesson_passes,
+    lesson_problems,
     lessons,
     micro_evaluations,
 )
@@ -31,6 +34,8 @@ from rollouts.curriculum.schemas import (
     EvaluationRow,
     Evaluations,
     LessonHistory,
+    LessonPasses,
+    LessonProblems,
     Lessons,
     LessonSteering,
     MicroEvaluations,
@@ -52,6 +57,7 @@ ROWS: Final = 100
 
 _LESSON = OpenApiParameter("lesson", str, description="Only this lesson.")
 _PAGE = page_parameters(default=ROWS, most=LESSON_ROWS_AT_MOST)
+_STATE = OpenApiParameter("state", enum=list(ProblemState), description="Only this state.")
 _SAMPLES = OpenApiParameter(
     "samples",
     between(0, MOST_WITH_SAMPLES),
@@ -163,6 +169,48 @@ class MicroEvaluationsView(ApiView):
         found = micro_evaluations(
             readable_run_id(run), lesson=lesson, page=page, with_samples=_with_samples(request)
         )
+        return bodies.answer(found)
+
+
+class LessonPassesView(ApiView):
+    """Passes over a lesson."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_passes",
+        parameters=[*_PAGE],
+        responses={200: LessonPasses, **problems(409)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """List the passes over a lesson.
+
+        Newest first: how many of its problems were trained on, and why others were not.
+        """
+        page = page_of(request, int, default=ROWS, most=LESSON_ROWS_AT_MOST)
+        return bodies.answer(lesson_passes(readable_run_id(run), lesson=lesson, page=page))
+
+
+class LessonProblemsView(ApiView):
+    """Assigned problems of a lesson."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_problems",
+        parameters=[*_PAGE, _STATE],
+        responses={200: LessonProblems, **problems(409)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """List assigned problems of a lesson.
+
+        Newest first.
+        """
+        page = page_of(request, int, default=ROWS, most=LESSON_ROWS_AT_MOST)
+        state = bodies.text_parameter(request, "state", choices=list(ProblemState))
+        found = lesson_problems(readable_run_id(run), lesson=lesson, state=state, page=page)
         return bodies.answer(found)
 
 

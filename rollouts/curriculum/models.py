@@ -38,6 +38,9 @@ class Curriculum(models.Model):
     limit_reached_at = models.DateTimeField(
         null=True, blank=True, help_text="Since when the maximum of rollouts is assigned."
     )
+    # When the groups of assigned problems were last followed, and the epoch whose beginning was.
+    followed_at = models.DateTimeField(null=True, blank=True)
+    followed_epoch = models.PositiveIntegerField(default=0, db_default=0)
     steerings = models.PositiveIntegerField(
         default=0,
         db_default=0,
@@ -74,6 +77,9 @@ class Lesson(models.Model):
     weight = models.FloatField(help_text="Sampling weight; 0 unless the lesson is active.")
     # Training counters.
     examples = models.PositiveBigIntegerField(default=0, help_text="Handed out so far.")
+    pass_size = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Problems of one pass; 0 if the lesson has no end."
+    )
     outcomes = models.PositiveBigIntegerField(default=0, help_text="Told so far, in any mode.")
     samples = models.PositiveBigIntegerField(default=0, help_text="Episodes of training.")
     groups = models.PositiveBigIntegerField(default=0)

@@ -128,6 +128,8 @@ class LessonRow(Struct, frozen=True, kw_only=True):
     """Success rate as used by the strategy."""
     examples: int
     """Number of assigned problems."""
+    pass_size: int
+    """Problems of one pass, such as the rows of a data set; 0 if the lesson has no end."""
     samples: int
     """Number of training episodes."""
     zero_variance_share: float | None
@@ -184,6 +186,53 @@ class Lessons(Page[LessonRow], frozen=True, kw_only=True):
     """The lessons of a run, in topological order of their requirements."""
 
     summary: CurriculumSummary
+
+
+class LessonPass(Struct, frozen=True, kw_only=True):
+    """A pass over the problems of a lesson; each problem of it is counted once."""
+
+    number: int
+    """From 0. A lesson without an end has only pass 0."""
+    size: int
+    """Problems of the pass; of a lesson without an end, those assigned so far."""
+    unassigned: int
+    leased: int
+    """Problems that a worker samples, or has yet to deliver."""
+    returned: int
+    """Problems whose group was lost; they are assigned again before new ones."""
+    answered: int
+    """Problems whose group is in the buffer."""
+    trained: int
+    """Problems whose group was in an acknowledged batch."""
+    skipped: dict[str, int]
+    """Problems without a group in this pass, by reason."""
+
+
+class LessonPasses(Page[LessonPass], frozen=True, kw_only=True):
+    """Passes over a lesson, newest first."""
+
+
+class LessonProblemRow(Struct, frozen=True, kw_only=True):
+    """An assigned problem of a lesson."""
+
+    number: int
+    """From 0; a pass of n problems has n consecutive numbers."""
+    pass_number: int
+    state: Literal["leased", "returned", "answered", "trained", "skipped"]
+    attempts: int
+    """Number of times it was assigned; an epoch of the trainer begins with 0."""
+    reason: str
+    """Why its last group was lost, or why it is skipped; empty otherwise."""
+    worker: str
+    """Worker of the last attempt."""
+    leased_at: datetime
+    """Time of the last attempt."""
+    group: int | None
+    """Id of its newest group."""
+
+
+class LessonProblems(Page[LessonProblemRow], frozen=True, kw_only=True):
+    """Assigned problems of a lesson, in the order of their first assignment, newest first."""
 
 
 class LessonChangeRow(Struct, frozen=True, kw_only=True):

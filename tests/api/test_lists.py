@@ -14,9 +14,10 @@ from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CaptureSession
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.payloads.models import Segment
+from buffer.problems.models import LessonProblem
 from buffer.tensors.models import StoredTensor, TensorObject
 from rollouts.control.models import EpisodeWindow, Fleet, Recording, WeightsDelivery, WorkerAttempt
-from rollouts.curriculum.models import Evaluation, LessonChange, LessonOutcome
+from rollouts.curriculum.models import Evaluation, Lesson, LessonChange, LessonOutcome
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
 from runs.alerts.models import Alert
@@ -122,6 +123,20 @@ def add_metric(run: Run, number: int) -> None:
     record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
 
 
+def add_pass(run: Run, number: int) -> None:
+    Lesson.objects.update_or_create(
+        run=run,
+        name="reverse",
+        defaults={"position": 0, "status": "active", "success": 0.0, "weight": 1.0}
+        | {"pass_size": 1, "examples": number + 1},
+    )
+
+
+def add_problem(run: Run, number: int) -> None:
+    add_pass(run, number)
+    made(LessonProblem, run=run, lesson="reverse", number=number, leased_at=pair(number))
+
+
 def add_environment(run: Run, number: int) -> None:
     register_environment(
         run_id=run.pk,
@@ -196,6 +211,8 @@ ADD: Final[dict[str, Adder]] = {
     f"{RUN}/lessons/{{lesson}}/micro-evaluations": lambda run, n: made(
         LessonOutcome, run=run, lesson="reverse", mode="micro_eval", key=str(n), samples=n + 1
     ),
+    f"{RUN}/lessons/{{lesson}}/passes": add_pass,
+    f"{RUN}/lessons/{{lesson}}/problems": add_problem,
     f"{RUN}/lessons/history": lambda run, _: made(LessonChange, run=run, lesson="reverse"),
     f"{RUN}/metrics": add_metric,
     f"{RUN}/metrics/keys": add_metric,

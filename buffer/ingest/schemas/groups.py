@@ -90,6 +90,8 @@ class Group(Struct, frozen=True, kw_only=True):
     epoch: int | None = None
     short: ShortRollouts | None = None
     """Set if sequences without a score were removed."""
+    problem: tuple[str, int] | None = None
+    """Lesson and number of the leased problem that it answers."""
 
 
 def unscored_group(*, env_id: int | None, sequences: int) -> Group:

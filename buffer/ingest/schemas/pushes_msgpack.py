@@ -4,6 +4,7 @@ The rules of the JSON form of groups are applied to whole arrays: one group of 8
 masks and float32 logprobs takes 0.1 ms of CPU.
 """
 
+from collections import Counter
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -77,7 +78,24 @@ def decode_push(body: bytes, **options: Unpack[DecodingOptions]) -> list[Group]:
     if len(push.groups) > rules.limits.groups_per_push:
         most = text_limits.too_many(rules.limits.groups_per_push, "groups", "groups_per_push")
         raise InvalidPush("groups", most.message)
-    return [_group(content, ("groups", index), rules) for index, content in enumerate(push.groups)]
+    groups = [
+        _group(content, ("groups", index), rules) for index, content in enumerate(push.groups)
+    ]
+    if not push.problems and not push.lesson:
+        return groups
+    if len(push.problems) != len(groups):
+        raise InvalidPush("problems", f"has {len(push.problems)} entries for {len(groups)} groups")
+    if not push.lesson:
+        raise InvalidPush("lesson", "is required with problems")
+    if "\x00" in push.lesson:
+        raise InvalidPush("lesson", "must not contain the NUL character")
+    if len(set(push.problems)) < len(push.problems):
+        repeated = Counter(push.problems).most_common(1)[0][0]
+        raise InvalidPush("problems", f"lists {repeated} more than once")
+    return [
+        msgspec.structs.replace(group, problem=(push.lesson, number))
+        for group, number in zip(groups, push.problems, strict=True)
+    ]
 
 
 def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:

@@ -22,7 +22,14 @@ from psycopg.rows import DictRow, dict_row
 
 from buffer.ingest.rules.arrivals import WaitingFragment, cut
 from buffer.ingest.schemas.groups import DecodingOptions, Group
-from buffer.ingest.services.arrivals import Encoded, Plan, Receipt, fragment_arrival, is_partial
+from buffer.ingest.services.arrivals import (
+    Arrival,
+    Encoded,
+    Plan,
+    Receipt,
+    fragment_arrival,
+    is_partial,
+)
 from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.storage import (
     PushRows,
@@ -38,6 +45,8 @@ from buffer.items.rules.ledger import ACCEPTED, RolloutLosses
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services import Changes, counted, keep_short_groups, lock_slots
 from buffer.payloads.services.eviction import evict, keep_within_capacity
+from buffer.problems.services import Claimed
+from buffer.problems.services import claim as claim_problems
 from rolldeck.wire import Fragment, FragmentReceipt
 from runs.config.rules.sections import replay_of
 from runs.events.services import record_event
@@ -270,7 +279,10 @@ def accept_groups(
         arrival.item_id = item_id
     # Partial groups lock the waiting ones of their environment until they are stored.
     is_partial = any(context.is_partial(arrival.item) for arrival in arrivals)
-    with transaction.atomic() if is_partial else nullcontext():
+    answers = any(arrival.item.problem for arrival in arrivals)
+    with transaction.atomic(savepoint=False) if is_partial or answers else nullcontext():
+        if answers:
+            drop_repeated(run, arrivals)
         plan.assign(arrivals, context.sizes)
         placed = iter(arrivals)
         receipts = [
@@ -296,6 +308,18 @@ def accept_groups(
     note_short_groups(run, groups, now=now)
     announce(run.pk, "queue", "ledger")
     return receipts
+
+
+def drop_repeated(run: Run, arrivals: Iterable[Arrival]) -> None:
+    """Claim the problems that groups answer; drop groups whose problem has another group."""
+    by_id = {one.item_id: one for one in arrivals if one.item.problem and one.item_id is not None}
+    groups = [
+        Claimed(lesson, number, item_id)
+        for item_id, one in by_id.items()
+        for lesson, number in [one.item.problem]
+    ]
+    for late in claim_problems(run.pk, groups):
+        by_id[late].drop(DropReason.REPEATED)
 
 
 UNSCORED: Final = "rollout_unscored"

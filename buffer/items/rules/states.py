@@ -62,6 +62,8 @@ class DropReason(StrEnum):
     """A sequence is longer than the run's `max_token_len`."""
     SHORT_GROUP = "short_group"
     """Sequences have no score, and the others are too few or dropped with them."""
+    REPEATED = "repeated"
+    """Another group has answered its problem of a lesson."""
 
 
 DROP_CAUSES: Final[dict[str, str]] = {
@@ -73,6 +75,7 @@ DROP_CAUSES: Final[dict[str, str]] = {
     DropReason.INCOMPLETE: "never part of a complete chunk",
     DropReason.ZERO_VARIANCE: "with equal scores, so without a gradient",
     DropReason.SHORT_GROUP: "with sequences that have no score",
+    DropReason.REPEATED: "of a problem that another group has answered",
     DropReason.KILLED: "the run was killed",
     DropReason.DRAINED: "the run ended before it was leased",
     DropReason.RESET: "the run was reset",

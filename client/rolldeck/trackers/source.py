@@ -196,6 +196,7 @@ LIFECYCLE: Final = (
     "evaluation_lost",
     "curriculum_complete",
     "max_rollouts_reached",
+    "problems_skipped",
     "archived",
 )
 SCALARS_AT_ONCE: Final = 10_000

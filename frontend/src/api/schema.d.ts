@@ -2123,6 +2123,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/lessons/{lesson}/passes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the passes over a lesson
+         * @description Newest first: how many of its problems were trained on, and why others were not.
+         */
+        get: operations["lesson_passes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/lessons/{lesson}/problems": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List assigned problems of a lesson
+         * @description Newest first.
+         */
+        get: operations["lesson_problems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/lessons/{lesson}/steering": {
         parameters: {
             query?: never;
@@ -6077,6 +6117,12 @@ export interface components {
             refilled: number;
             /** @default 0 */
             lost_siblings: number;
+            /** @default {} */
+            lost_problems: {
+                [key: string]: number[];
+            };
+            /** @default 0 */
+            pass_size: number;
             /** @default [] */
             short_groups: components["schemas"]["ShortGroup"][];
             /** @default false */
@@ -6087,6 +6133,54 @@ export interface components {
             metrics: {
                 [key: string]: number;
             };
+        };
+        /**
+         * LessonPass
+         * @description A pass over the problems of a lesson; each problem of it is counted once.
+         */
+        LessonPass: {
+            number: number;
+            size: number;
+            unassigned: number;
+            leased: number;
+            returned: number;
+            answered: number;
+            trained: number;
+            skipped: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * LessonPasses
+         * @description Passes over a lesson, newest first.
+         */
+        LessonPasses: {
+            results: components["schemas"]["LessonPass"][];
+            next: string | null;
+        };
+        /**
+         * LessonProblemRow
+         * @description An assigned problem of a lesson.
+         */
+        LessonProblemRow: {
+            number: number;
+            pass_number: number;
+            /** @enum {unknown} */
+            state: "answered" | "leased" | "returned" | "skipped" | "trained";
+            attempts: number;
+            reason: string;
+            worker: string;
+            /** Format: date-time */
+            leased_at: string;
+            group: number | null;
+        };
+        /**
+         * LessonProblems
+         * @description Assigned problems of a lesson, in the order of their first assignment, newest first.
+         */
+        LessonProblems: {
+            results: components["schemas"]["LessonProblemRow"][];
+            next: string | null;
         };
         /**
          * LessonRequirement
@@ -6120,6 +6214,7 @@ export interface components {
             unlock_rule: string;
             success: number;
             examples: number;
+            pass_size: number;
             samples: number;
             zero_variance_share: number | null;
             truncated_share: number | null;
@@ -7559,6 +7654,8 @@ export interface components {
             generations: number;
             /** @default 0 */
             seed: number;
+            /** @default 1 */
+            attempt: number;
             /** @default  */
             evaluation: string;
             /** @default 0 */
@@ -8508,6 +8605,10 @@ export interface components {
             worker: string;
             epoch: number;
             policy_step: number;
+            /** @default null */
+            held: {
+                [key: string]: number[];
+            } | null;
         };
         /**
          * TaskSpread
@@ -19262,6 +19363,172 @@ export interface operations {
             };
             /** @description The media type or Content-Encoding is not supported. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lesson_passes: {
+        parameters: {
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                lesson: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LessonPasses"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lesson_problems: {
+        parameters: {
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
+                limit?: number;
+                /** @description Only this state. */
+                state?: "answered" | "leased" | "returned" | "skipped" | "trained";
+            };
+            header?: never;
+            path: {
+                lesson: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LessonProblems"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -5,8 +5,12 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 
+from buffer.items.models import TrajectoryGroup
+from buffer.items.rules.states import ItemState
+from buffer.problems.models import LessonProblem
+from buffer.problems.rules import UNFINISHED, ProblemState
 from rolldeck.lessons import Sample
 from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import (
@@ -31,6 +35,10 @@ from rollouts.curriculum.schemas import (
     Evaluations,
     LessonChangeRow,
     LessonHistory,
+    LessonPass,
+    LessonPasses,
+    LessonProblemRow,
+    LessonProblems,
     LessonRequirement,
     LessonRow,
     Lessons,
@@ -41,6 +49,8 @@ from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval, pass_
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import concentration, draw_probabilities
 from runs.config.rules.language_config import RequirementConfig
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import TERMINAL
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 
@@ -65,6 +75,7 @@ def lessons(run_id: int) -> Lessons:
     unlock_rule = getattr(curriculum.strategy, "unlock_rule", None)
     same = (
         *("name", "status", "changed_at", "has_regressed", "success", "examples", "samples"),
+        "pass_size",
         *("hold", "weight_factor", "steered_by", "steered_reason", "steered_at"),
         *("errors", "last_error", "failed", "refilled", "lost_siblings"),
     )
@@ -115,6 +126,108 @@ def lesson_changes(run_id: int, *, lesson: str, page: PageRequest[int]) -> Lesso
     names = LessonChangeRow.__struct_fields__
     results = [LessonChangeRow(**{name: getattr(row, name) for name in names}) for row in rows]
     return LessonHistory(results=results, next=cursor)
+
+
+def lesson_passes(run_id: int, *, lesson: str, page: PageRequest[int]) -> LessonPasses:
+    """Return the passes over a lesson, newest first.
+
+    Raises:
+        NotFound: If the run has no lesson of this name.
+    """
+    size, assigned = _extent(run_id, lesson)
+    newest = max(0, assigned - 1) // size if size else 0
+    begins = newest if page.after is None else page.after - 1
+    numbers = list(range(begins, max(-1, begins - page.limit - 1), -1))
+    shown, cursor = page.cut(numbers, lambda number: number)
+    rows = LessonProblem.objects.filter(run_id=run_id, lesson=lesson)
+    if size and shown:
+        rows = rows.filter(number__gte=shown[-1] * size, number__lt=(shown[0] + 1) * size)
+    place = F("number") / size if size else Value(0)
+    found = _as_of_now(rows, run_id).annotate(place=place).values_list("place", "now", "why")
+    counts: dict[tuple[int, str], int] = {}
+    skipped: dict[int, dict[str, int]] = {}
+    for at, state, why, count in found.annotate(count=Count("pk")).order_by():
+        counts[at, state] = counts.get((at, state), 0) + count
+        if why:
+            skipped.setdefault(at, {})[why] = count
+    return LessonPasses(
+        results=[
+            LessonPass(
+                number=number,
+                size=size or assigned,
+                unassigned=max(0, (number + 1) * size - assigned),
+                leased=counts.get((number, ProblemState.LEASED), 0),
+                returned=counts.get((number, ProblemState.RETURNED), 0),
+                answered=counts.get((number, ProblemState.ANSWERED), 0),
+                trained=counts.get((number, ProblemState.TRAINED), 0),
+                skipped=skipped.get(number, {}),
+            )
+            for number in shown
+        ],
+        next=cursor,
+    )
+
+
+def _as_of_now(rows: "QuerySet[LessonProblem]", run_id: int) -> "QuerySet[LessonProblem]":
+    """Annotate problems with their state `now` and its reason `why`.
+
+    The state of an answered problem follows its group with a delay, and not after the end of its
+    run.
+    """
+    group = TrajectoryGroup.objects.filter(pk=OuterRef("group"))
+    is_answered = Q(state=ProblemState.ANSWERED)
+    is_served = is_answered & Exists(group.filter(state=ItemState.SERVED))
+    is_dropped = is_answered & Exists(group.filter(state=ItemState.DROPPED))
+    is_over = Run.objects.filter(pk=run_id, status__in=TERMINAL).exists()
+    is_unfinished = Q(state__in=UNFINISHED) if is_over else Q(pk__in=[])
+    return rows.annotate(
+        now=Case(
+            When(is_served, then=Value(str(ProblemState.TRAINED))),
+            When(is_dropped | is_unfinished, then=Value(str(ProblemState.SKIPPED))),
+            default=F("state"),
+        ),
+        why=Case(
+            When(is_dropped, then=Subquery(group.values("drop_reason")[:1])),
+            When(is_unfinished, then=Value("run_ended")),
+            When(state=ProblemState.SKIPPED, then=F("reason")),
+            default=Value(""),
+        ),
+    )
+
+
+def lesson_problems(
+    run_id: int, *, lesson: str, state: str, page: PageRequest[int]
+) -> LessonProblems:
+    """Return assigned problems of a lesson, newest first; of all states if `state` is empty.
+
+    Raises:
+        NotFound: If the run has no lesson of this name.
+    """
+    size, _ = _extent(run_id, lesson)
+    found = LessonProblem.objects.filter(run_id=run_id, lesson=lesson).order_by("-pk")
+    if state:
+        found = found.filter(state=state)
+    if page.after is not None:
+        found = found.filter(pk__lt=page.after)
+    rows, cursor = page.cut(found[: page.limit + 1], lambda row: row.pk)
+    names = set(LessonProblemRow.__struct_fields__) - {"pass_number"}
+    results = [
+        LessonProblemRow(
+            pass_number=row.number // size if size else 0,
+            **{name: getattr(row, name) for name in names},
+        )
+        for row in rows
+    ]
+    return LessonProblems(results=results, next=cursor)
+
+
+def _extent(run_id: int, lesson: str) -> tuple[int, int]:
+    """Return the problems of a pass, and the number of assigned ones."""
+    rows = Lesson.objects.filter(run_id=run_id, name=lesson)
+    found = rows.values_list("pass_size", "examples").first()
+    if found is None and lesson not in curriculum_of(run_id).lessons:
+        raise NotFound(f"the run has no lesson {lesson!r}")
+    return found or (0, 0)
 
 
 def evaluations(

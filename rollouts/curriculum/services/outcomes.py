@@ -29,6 +29,7 @@ from rollouts.curriculum.services.lessons import (
     stop_lesson,
     store_changes,
 )
+from rollouts.curriculum.services.problems import lose_problems
 from rollouts.lessons.rules import evaluation as evaluation_rules
 from rollouts.lessons.rules.lessons import Counts, LessonStatus, Outcome, Progress
 from rollouts.lessons.rules.strategy import Change
@@ -101,6 +102,7 @@ def count_outcome(
         row.failed += sum(outcome.failed.values())
         row.refilled += outcome.refilled
         row.lost_siblings += outcome.lost_siblings
+        row.pass_size = outcome.pass_size or row.pass_size
     settled = settle_evaluation(row, outcome, evaluation, now=now) if evaluation else None
     row.last_evaluation = settled or row.last_evaluation
     made: list[Change] = []
@@ -116,6 +118,15 @@ def count_outcome(
             update_fields=_WRITTEN | {"training" if outcome.mode == "train" else "evaluation"}
         )
     announce(run_id, "curriculum")
+    if outcome.lost_problems:
+        lose_problems(
+            run_id,
+            lesson,
+            outcome.lost_problems,
+            worker=outcome.worker,
+            error=outcome.error,
+            now=now,
+        )
     if outcome.mode == "train" and losses:
         record_losses(
             run_id, losses, _short_groups(run_id, lesson, outcome, now=now), epoch=outcome.epoch

@@ -7,12 +7,14 @@ from typing import Final
 from django.db import transaction
 from django.db.models import F
 
+from buffer.problems.services import Problems, has_unfinished, lease_new, lease_returned
 from rolldeck.lessons import RolloutTask, TaskRequest
 from rollouts.curriculum.models import Curriculum, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.rules import reweighted
 from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
 from rollouts.curriculum.services.lessons import ACTOR, begin
+from rollouts.curriculum.services.problems import follow_problems, return_problems
 from rollouts.curriculum.services.steering import record_task_request
 from rollouts.lessons.rules.lessons import LessonStatus, draw_point, training_seed
 from rollouts.lessons.rules.strategy import concentration, draw, draw_probabilities
@@ -29,6 +31,8 @@ LIMIT: Final = "max_rollouts"
 """Reason to wait once a run has assigned its maximum number of rollouts."""
 SHARES_AT_MOST: Final = 100
 """Lessons whose shares are stored as series at each version, those of the largest shares."""
+LAST: Final = "the last problems are sampled"
+"""Reason to wait until all assigned problems have a group."""
 ALL_LOCKED: Final = "no lesson is unlocked; start a stopped one again on Curriculum"
 _WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
 
@@ -37,14 +41,18 @@ def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> Rol
     """Return a due evaluation, otherwise rollouts of a lesson drawn by the strategy's shares.
 
     Tasks of a run are assigned one after the other, so no two workers get the same problems.
-    Training tasks of lost workers are not assigned again; evaluations are. The run drains once its
-    maximum of rollouts is assigned and no evaluation is due.
+    Returned problems come before new ones. The run drains once its maximum of rollouts is assigned,
+    no problem is unfinished and no evaluation is due.
 
     Raises:
         NoCurriculum: If the run has no lessons.
         InvalidCurriculum: If its strategy is no longer registered.
     """
     curriculum = curriculum_of(run_id)
+    # In transactions of their own: `_assign` may lock a lesson, which is locked before problems.
+    follow_problems(run_id, now=now)
+    if request.held is not None:
+        return_problems(run_id, request.worker, request.held, now=now)
     task = _assign(run_id, curriculum, request, now=now)
     if task.reason == LIMIT:
         # After the commit, so that no request locks the curriculum and then the run.
@@ -75,6 +83,11 @@ def _assign(
         row.save()
         return RolloutTask(kind="wait", reason=ALL_LOCKED, wait_seconds=WAIT_SECONDS)
     language = curriculum.language
+    most = {name: language.prompts_of(name) for name in shares}
+    returned = lease_returned(run_id, most, worker=request.worker, now=now)
+    if returned is not None:
+        row.save()
+        return _task_of(returned, curriculum)
     left = None
     if language.max_rollouts:
         # Only lessons of which a group fits the limit are drawn.
@@ -87,12 +100,17 @@ def _assign(
         }
         whole = sum(shares.values())
         shares = {name: share / whole for name, share in shares.items()}
+    if not shares and has_unfinished(run_id, most):
+        row.save()
+        return RolloutTask(kind="wait", reason=LAST, wait_seconds=WAIT_SECONDS)
     if not shares:
         return _hold(row, language.max_rollouts, now=now)
     name = draw(shares, draw_point(seed=curriculum.seed, task=row.tasks))
     row.tasks += 1
     row.save()
-    return _training(run_id, name, curriculum, left=left)
+    problems = _new_problems(run_id, name, curriculum, left=left)
+    lease_new(run_id, problems, worker=request.worker, now=now)
+    return _task_of(problems, curriculum)
 
 
 def _hold(row: Curriculum, most: int, *, now: datetime) -> RolloutTask:
@@ -111,10 +129,10 @@ def _hold(row: Curriculum, most: int, *, now: datetime) -> RolloutTask:
     return RolloutTask(kind="wait", reason=LIMIT, wait_seconds=WAIT_SECONDS)
 
 
-def _training(
+def _new_problems(
     run_id: int, name: str, curriculum: RunCurriculum, *, left: int | None
-) -> RolloutTask:
-    """Return rollouts of problems that were never assigned, at most `left`."""
+) -> Problems:
+    """Return problems that were never assigned, for at most `left` rollouts."""
     language = curriculum.language
     many = language.prompts_of(name)
     if left is not None:
@@ -123,13 +141,21 @@ def _training(
     lesson.update(examples=F("examples") + many)
     # The row is locked until the end of the transaction.
     first = lesson.values_list("examples", flat=True).get() - many
+    return Problems(name, first, many)
+
+
+def _task_of(problems: Problems, curriculum: RunCurriculum) -> RolloutTask:
+    lesson, first = problems.lesson, problems.first
     return RolloutTask(
         kind="train",
-        lesson=name,
+        lesson=lesson,
         first_example=first,
-        examples=many,
-        generations=curriculum.language.group_size_of(name),
-        seed=training_seed(seed=curriculum.seed, lesson=name, first_example=first),
+        examples=problems.size,
+        generations=curriculum.language.group_size_of(lesson),
+        seed=training_seed(
+            seed=curriculum.seed, lesson=lesson, first_example=first, attempt=problems.attempts
+        ),
+        attempt=problems.attempts,
     )
 
 

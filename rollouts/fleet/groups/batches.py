@@ -127,7 +127,8 @@ class RolloutGroup:
     failed: Sequence[Fault] = ()
     """Why each missing answer failed or has no score."""
     number: int | None = None
-    """Number of the problem, by which it is requested again; None if it cannot be."""
+    """Number of the problem, by which it is requested again; None if it cannot be. Groups of a
+    batch have one."""
     refilled: int = 0
     """Answers that took the place of failed ones."""
 
@@ -179,20 +180,27 @@ class RolloutBatch:
 
 
 def checked(
-    groups: Sequence[RolloutGroup], *, expected: int, generations: int
+    groups: Sequence[RolloutGroup], *, numbers: Sequence[int], faulty: int, generations: int
 ) -> tuple[list[RolloutGroup], list[Fault]]:
     """Return the valid groups, and a fault for each other group.
 
     A rollout without a score counts as failed. A group with an invalid rollout is dropped as a
-    whole: its environment is wrong. `expected` is
-    the number of groups without those that the environment reported as faults; `generations` the
-    number of rollouts of each, failed ones included.
+    whole: its environment is wrong.
+
+    Args:
+        groups: Groups of an environment.
+        numbers: Numbers of the requested problems.
+        faulty: Number of groups that the environment reported as faults.
+        generations: Number of rollouts of each group, failed ones included.
     """
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []
+    expected, left = len(numbers) - faulty, set(numbers)
     for place, group in enumerate(map(_scored, groups)):
         if place >= expected:
             wrong = "unrequested group"
+        elif group.number is not None and group.number not in left:
+            wrong = f"its number {group.number} was not requested, or is that of an earlier group"
         elif len(group.rollouts) + len(group.failed) != generations:
             failed = f" and {len(group.failed)} failed ones" if group.failed else ""
             wrong = f"{len(group.rollouts)} rollouts{failed}, expected {generations}"
@@ -200,13 +208,24 @@ def checked(
             problems = enumerate(map(_rollout_problem, group.rollouts))
             wrong = next((f"rollouts[{at}]: {text}" for at, text in problems if text), "")
         if wrong:
-            faults.append(Fault("group_invalid", f"{group.example}: {wrong}"))
+            faults.append(Fault("group_invalid", f"{group.example}: {wrong}", group.number))
         else:
             sound.append(group)
+            left.discard(group.number if group.number is not None else -1)
     if len(groups) < expected:
         problem = f"{len(groups)} of {expected} groups returned, without a reason for the others"
         faults.append(Fault("group_missing", problem))
     return sound, faults
+
+
+def numbered(groups: Sequence[RolloutGroup], numbers: Sequence[int]) -> list[RolloutGroup]:
+    """Return groups with the numbers of their problems; those without one get the free ones."""
+    named = {group.number for group in groups}
+    free = (number for number in numbers if number not in named)
+    return [
+        group if group.number is not None else replace(group, number=next(free, None))
+        for group in groups
+    ]
 
 
 def _scored(group: RolloutGroup) -> RolloutGroup:

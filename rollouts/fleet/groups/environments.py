@@ -42,6 +42,7 @@ class GroupEnvironment(Protocol):
 
     One instance serves one lesson of one worker; several threads may sample concurrently. An
     optional method `close()` ends its processes and connections at once; calls in progress fail.
+    An optional attribute `pass_size` is the number of problems in one pass.
     """
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:

@@ -28,6 +28,8 @@ class Fault(NamedTuple):
     ``rollout_failed``, ``rollout_unscored``, ``metric_invalid``, ``row_invalid``,
     ``reward_failed``, ``reward_timeout``, ``reward_invalid``, ``tool_failed``."""
     message: str
+    number: int | None = None
+    """Number of the problem that has no group for it."""
 
 
 class FaultLog:

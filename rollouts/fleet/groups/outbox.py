@@ -14,8 +14,10 @@ from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
 from rolldeck.wire import FragmentReceipt, GroupPush, GroupsReceipt, encode
 from rollouts.fleet.groups.batches import RolloutGroup
+from rollouts.fleet.spool.sender import REFUSED
 
 PushGroups = Callable[[bytes, str], GroupsReceipt]
+OnEnd = Callable[[str, Sequence[int]], None]
 BOOTSTRAP_STEP: Final = -1
 MOST_SPANS: Final = 256
 """Maximum number of spans per sequence that the platform accepts."""
@@ -30,6 +32,9 @@ class GroupEnvelope(Struct, frozen=True, kw_only=True):
     group_size: int
     content: bytes
     """An encoded :class:`rolldeck.wire.GroupPush`."""
+    lesson: str = ""
+    problems: list[int] = []
+    """Numbers of the problems that the groups answer."""
     traceparent: str = ""
     """Trace of the rollouts, which the push continues; empty if the worker is not traced."""
 
@@ -52,14 +57,19 @@ class Outbox:
             number, self._next = self._next, self._next + 1
             self.groups += len(groups)
         size = len(groups[0].rollouts)
+        problems = [group.number for group in groups if group.number is not None]
         push = GroupPush(
-            groups=[encoded(one, lesson=lesson, worker=self._worker) for one in groups]
+            groups=[encoded(one, lesson=lesson, worker=self._worker) for one in groups],
+            lesson=lesson,
+            problems=problems,
         )
         envelope = GroupEnvelope(
             key=f"{self._worker}/{number}",
             sequences=size * len(groups),
             group_size=size,
             content=encode(push),
+            lesson=lesson,
+            problems=problems,
             traceparent=tracing.headers().get("traceparent", ""),
         )
         self._offer(encode(envelope))
@@ -68,8 +78,9 @@ class Outbox:
 class GroupSender:
     """Pushes batches to the platform one by one, in order."""
 
-    def __init__(self, push: PushGroups) -> None:
-        self._push = push
+    def __init__(self, push: PushGroups, *, on_end: OnEnd = lambda *_: None) -> None:
+        """Push with `push`; `on_end` receives the lesson and the problems of each ended push."""
+        self._push, self._on_end = push, on_end
         self.sent = 0
         """Number of groups that the platform has answered for."""
         self.dropped: dict[str, int] = {}
@@ -86,12 +97,18 @@ class GroupSender:
             about = {"rolldeck.items": envelope.sequences // envelope.group_size}
             parent = {"traceparent": envelope.traceparent}
             with tracing.span("push groups", about, parent=parent):
-                answers.append((envelope, self._push(envelope.content, envelope.key)))
+                try:
+                    answers.append((envelope, self._push(envelope.content, envelope.key)))
+                except REFUSED:
+                    if len(envelopes) == 1:  # otherwise each is sent again alone
+                        self._on_end(envelope.lesson, envelope.problems)
+                    raise
         accepted, remaining = 0, 0
         for envelope, receipt in answers:
             accepted += receipt.received * envelope.group_size
             remaining = receipt.admission_remaining
             self.sent += envelope.sequences // envelope.group_size
+            self._on_end(envelope.lesson, envelope.problems)
             for reason, groups in receipt.dropped.items():
                 before = self.dropped.get(reason, 0)
                 self.dropped[reason] = before + groups * envelope.group_size

@@ -207,6 +207,8 @@ def outcome_of(
     stops: bool = False,
     metrics: Mapping[str, float] | None = None,
     losses: Losses | None = None,
+    lost: Mapping[str, list[int]] | None = None,
+    pass_size: int = 0,
 ) -> LessonOutcome:
     """Return the outcome for the curriculum; without a batch, `error` is the reason.
 
@@ -216,7 +218,7 @@ def outcome_of(
     rollouts = batch.rollouts if batch else []
     epoch, step = policy_version
     sizes = [len(group.rollouts) for group in batch.groups] if batch else []
-    lost = losses or Losses()
+    rollout_losses = losses or Losses()
     return LessonOutcome(
         key=f"{worker_id}/{lesson}/{mode}/{epoch}.{step}/{draw.seed}/{draw.first_example}"[:200],
         worker=worker_id,
@@ -235,10 +237,12 @@ def outcome_of(
         evaluation=lease.evaluation if lease else "",
         fence=lease.fence if lease else 0,
         error=error[:2000],
-        failed=dict(lost.failed),
-        refilled=lost.refilled,
-        lost_siblings=lost.siblings,
-        short_groups=lost.groups,
+        failed=dict(rollout_losses.failed),
+        refilled=rollout_losses.refilled,
+        lost_siblings=rollout_losses.siblings,
+        lost_problems=dict(lost or {}),
+        pass_size=pass_size,
+        short_groups=rollout_losses.groups,
         stops=stops,
         samples=batch.samples if batch else [],
         metrics={

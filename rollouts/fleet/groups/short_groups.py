@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from rolldeck.lessons import FAILURE_KIND, MOST_PROMPT, MOST_SHORT_GROUPS, ShortGroup
@@ -27,12 +28,19 @@ class Losses:
     """Rollouts that took the place of failed ones."""
     dropped: int = 0
     """Groups dropped because they were short."""
+    problems: defaultdict[str, list[int]] = field(default_factory=partial(defaultdict, list))
+    """Numbers of problems without a group, by reason."""
     siblings: int = 0
     """Completed rollouts of dropped groups."""
     groups: list[ShortGroup] = field(default_factory=list)
     """The first groups with failed rollouts."""
     faults: list[Fault] = field(default_factory=list)
     """Failures, for events."""
+
+    def lose(self, number: int | None, reason: str) -> None:
+        """Record that a problem has no group."""
+        if number is not None:
+            self.problems[_storable(reason)].append(number)
 
 
 Ask = Callable[[RolloutRequest], Sampled]
@@ -68,6 +76,7 @@ def settled(
             kept.append(group)
         else:
             losses.dropped += 1
+            losses.lose(group.number, "short_group")
             losses.siblings += len(group.rollouts)
         if failed and len(losses.groups) < MOST_SHORT_GROUPS:
             losses.groups.append(_described(group, failed, is_kept=is_kept))
@@ -138,9 +147,12 @@ def _note(losses: Losses, groups: Iterable[RolloutGroup]) -> None:
 
 
 def _kinds(group: RolloutGroup) -> Counter[str]:
-    """Return the kinds of a group's failures; tasks of others may use names that none can store."""
-    kinds = (one.kind for one in group.failed)
-    return Counter(kind if re.fullmatch(FAILURE_KIND, kind) else "rollout_failed" for kind in kinds)
+    return Counter(_storable(one.kind) for one in group.failed)
+
+
+def _storable(kind: str) -> str:
+    """Return a kind that the platform can store; tasks of others may use any name."""
+    return kind if re.fullmatch(FAILURE_KIND, kind) else "rollout_failed"
 
 
 def _described(group: RolloutGroup, failed: Counter[str], *, is_kept: bool) -> ShortGroup:

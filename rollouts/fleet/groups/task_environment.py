@@ -81,6 +81,12 @@ class TaskEnvironment:
         """Store the task; `scorer` replaces the rewards of its replies."""
         self._task, self._scorer = task, scorer
 
+    @property
+    def pass_size(self) -> int:
+        """Number of training problems, of which each is once in a pass; 0 if they have no end."""
+        rows = getattr(self._task, "rows", None)
+        return int(rows("train")) if rows is not None else 0
+
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
@@ -238,13 +244,13 @@ def _read(
                 text = tokenizer.render(example.messages) if is_chat else example.prompt
                 tokens = tokenizer.encode(text)
         except TokenizerUnusable as misfit:
-            faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}"))
+            faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}", number))
             continue
         if 0 < len(tokens) < policy.context_tokens:
             read.append((number, example, tokens))
             continue
         text = f"{example.key}: {len(tokens)} tokens; 1 to {policy.context_tokens - 1} fit"
-        faults.append(Fault("prompt_too_long", text))
+        faults.append(Fault("prompt_too_long", text, number))
     return read, faults
 
 
@@ -313,7 +319,7 @@ class DatasetEnvironment:
         """Set `reply` or `fault` of each conversation after its last turn; return metrics."""
         for one in episodes:
             if one.fault is not None and self._config.on_failure == "stop":
-                raise LessonFailed(*one.fault, stops=True)
+                raise LessonFailed(one.fault.kind, one.fault.message, stops=True)
         open_episodes = [one for one in episodes if one.fault is None]
         answered = []
         for one in open_episodes:

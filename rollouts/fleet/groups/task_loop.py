@@ -2,8 +2,8 @@
 
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -93,8 +93,10 @@ class TaskSupply:
     def __init__(self, curriculum: Curriculum, *, worker: str) -> None:
         self._curriculum = curriculum
         self._worker = worker
-        self._lock = threading.Lock()
+        self._lock, self._asking = threading.Lock(), threading.Lock()
         self._kept: deque[RolloutTask] = deque()
+        self._held: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        """Leased problems by lesson. Two loops have one for a moment if it is assigned again."""
         self._requested_at: Version | None = None
         self._ask_again_at = 0.0
         self.reason = ""
@@ -110,8 +112,9 @@ class TaskSupply:
             if not has_room and (version == self._requested_at or len(self._kept) >= MOST_KEPT):
                 return None
             self._requested_at = version
-        request = TaskRequest(worker=self._worker, epoch=version[0], policy_step=version[1])
-        task = self._curriculum.next_task(request)
+        # One request at a time, so that each lists the problems of the answers before it.
+        with self._asking:
+            task = self._ask(version)
         with self._lock:
             if task.kind == "wait":
                 self.reason = task.reason
@@ -122,6 +125,27 @@ class TaskSupply:
                 self._kept.append(task)
                 return None
         return task
+
+    def _ask(self, version: Version) -> RolloutTask:
+        with self._lock:
+            held = {lesson: sorted(numbers) for lesson, numbers in self._held.items() if numbers}
+        request = TaskRequest(
+            worker=self._worker, epoch=version[0], policy_step=version[1], held=held
+        )
+        task = self._curriculum.next_task(request)
+        if task.kind == "train":
+            with self._lock:
+                self._held[task.lesson].update(_numbers(task))
+        return task
+
+    def release(self, lesson: str, numbers: Iterable[int]) -> None:
+        """End the leases of problems that are delivered, or have no group to deliver."""
+        with self._lock:
+            held = self._held[lesson]
+            for number in numbers:
+                held[number] -= 1
+                if held[number] <= 0:
+                    del held[number]
 
     def return_unstarted(self, task: RolloutTask, *, begun: int) -> None:
         """Keep the examples of a task that were not started."""
@@ -284,23 +308,14 @@ class TaskLoop:
         self._context.supply.return_unstarted(task, begun=count)
         if not count:
             return False
-        begun, handed_over = count * task.generations, 0
+        begun, sent = count * task.generations, list[RolloutGroup]()
         draw, began = Draw(task.seed, task.first_example), time.monotonic()
-        batch, metrics, losses = None, None, Losses()
+        batch, metrics, losses, failure = None, None, Losses(), None
+        numbers = list(_numbers(task))[:count]
 
         def keep(found: Losses) -> None:
             nonlocal losses
             losses = found
-
-        def report_failure(failure: LessonFailed, lost: Losses | None) -> None:
-            worker.report_failure(
-                task.lesson,
-                failure,
-                draw=draw,
-                policy_version=version,
-                worker_id=self._context.worker_id,
-                losses=lost,
-            )
 
         try:
             try:
@@ -314,49 +329,78 @@ class TaskLoop:
                     worker_id=self._context.worker_id,
                     on_losses=keep,
                 )
-            except LessonFailed as failure:
-                report_failure(failure, None)
+            except LessonFailed as found:
+                failure = found
             self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
             self._drop_losses(losses)
             known = (len(batch.groups) if batch else 0) + losses.dropped
+            lost = losses.problems
             reason = "group_invalid" if known else "nothing_valid"
             self._drop((count - known) * task.generations, reason)
             if batch is not None:
                 self._count(batch)
-                handed_over = self._hand_over(batch)
-            elif losses.faults:
-                report_failure(LessonFailed(*losses.faults[0]), losses)
+                sent = self._hand_over(batch, lost)
+        except BaseException:
+            self._context.supply.release(task.lesson, numbers)
+            raise
         finally:
-            room.settle(sequences=begun, handed_over=handed_over)
+            room.settle(sequences=begun, handed_over=_sequences(sent))
+        delivered = {group.number for group in sent}
+        unused = [number for number in numbers if number not in delivered]
+        try:
+            if batch is not None:
+                unused_by_reason = _by_reason(lost, unused, "group_invalid")
+                # The curriculum emits the events about lessons that move.
+                worker.update_training_stats(task.lesson, batch, metrics, losses, unused_by_reason)
+            else:
+                is_whole = failure is not None  # else its rollouts failed, as far as it has faults
+                if failure is None and losses.faults:
+                    failure = LessonFailed(losses.faults[0].kind, losses.faults[0].message)
+                worker.report_failure(
+                    task.lesson,
+                    failure,
+                    draw=draw,
+                    policy_version=version,
+                    worker_id=self._context.worker_id,
+                    losses=None if is_whole else losses,
+                    lost=_by_reason(lost, unused, failure.kind if failure else "group_invalid"),
+                )
+        finally:
+            self._context.supply.release(task.lesson, unused)
         if batch is None:
             self._context.closing.wait(FAILED_PAUSE_SECONDS)
-            return True
-        # The curriculum emits the events about lessons that move.
-        worker.update_training_stats(task.lesson, batch, metrics, losses)
-        self._micro_evaluate(worker, task, version)
+        else:
+            self._micro_evaluate(worker, task, version)
         return True
 
-    def _hand_over(self, batch: RolloutBatch) -> int:
-        """Send the groups that a trainer can use; return their number of sequences."""
+    def _hand_over(
+        self, batch: RolloutBatch, lost: defaultdict[str, list[int]]
+    ) -> list[RolloutGroup]:
+        """Send the groups that a trainer can use, and return them; add the others to `lost`."""
         command, groups = self.command, list[RolloutGroup]()
+
+        def drop(some: Sequence[RolloutGroup], reason: str) -> None:
+            self._drop(_sequences(some), reason)
+            lost[reason] += [one.number for one in some if one.number is not None]
+
         for group in batch.groups:
             epoch, step = group.policy_version
             # The platform would refuse such groups.
             if epoch != command.epoch:
-                self._drop(len(group.rollouts), "new_epoch")
+                drop([group], "new_epoch")
             elif command.policy_step - step > self._context.config.buffer.max_staleness:
-                self._drop(len(group.rollouts), "stale_version")
+                drop([group], "stale_version")
             else:
                 groups.append(group)
         language = self._context.config.language
         if language is not None and not language.keeps_zero_variance:
             groups, alike = split_by_variance(groups, rewards_of=lambda group: group.rewards)
-            self._drop(_sequences(alike), "zero_variance")
+            drop(alike, "zero_variance")
         # A push has groups of one size, so that its receipt counts sequences exactly.
         for size in sorted({len(group.rollouts) for group in groups}, reverse=True):
             alike = [group for group in groups if len(group.rollouts) == size]
             self._context.outbox.send(alike, lesson=batch.metadata.lesson)
-        return _sequences(groups)
+        return groups
 
     def _micro_evaluate(
         self, worker: GroupRolloutWorker, task: RolloutTask, version: Version
@@ -414,3 +458,23 @@ class TaskLoop:
 
 def _sequences(groups: Sequence[RolloutGroup]) -> int:
     return sum(len(group.rollouts) for group in groups)
+
+
+def _numbers(task: RolloutTask) -> range:
+    """Return the numbers of a task's problems."""
+    return range(task.first_example, task.first_example + task.examples)
+
+
+def _by_reason(
+    lost: Mapping[str, list[int]], numbers: Sequence[int], reason: str
+) -> dict[str, list[int]]:
+    """Return the problems of `numbers` by the reason of their loss, or by `reason`."""
+    rest = set(numbers)
+    found = dict[str, list[int]]()
+    for name, some in lost.items():
+        if mine := sorted(rest.intersection(some)):
+            found[name] = mine
+            rest.difference_update(mine)
+    if rest:
+        found[reason] = sorted([*found.get(reason, []), *rest])
+    return found

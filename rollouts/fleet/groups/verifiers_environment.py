@@ -255,6 +255,11 @@ class VerifiersEnvironment:
         self._tasks: dict[Mode, int] = {}
         self._running()
 
+    @property
+    def pass_size(self) -> int:
+        """Number of training tasks that the lesson selects."""
+        return self._tasks.get("train", 0)
+
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 

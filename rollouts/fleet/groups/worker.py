@@ -3,9 +3,11 @@
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from msgspec.structs import replace as struct_replace
 
@@ -19,6 +21,7 @@ from rollouts.fleet.groups.batches import (
     RolloutGroup,
     RolloutMetadata,
     checked,
+    numbered,
 )
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.environment_loader import load_environment
@@ -41,6 +44,7 @@ from rollouts.lessons.rules.evaluation import figures_of as evaluation_figures
 from runs.config.rules.language_config import LanguageConfig
 
 Metrics = dict[str, float]
+EMPTY: Final[Mapping[str, list[int]]] = MappingProxyType({})
 
 
 class GroupRolloutWorker:
@@ -138,6 +142,8 @@ class GroupRolloutWorker:
             request=request,
             ask=lambda again: self._sample(lesson_id, again),
         )
+        for fault in sampled.faults:
+            losses.lose(fault.number, fault.kind)
         on_losses(losses)
         own_metrics, problems = environment_metrics(sampled.metrics)
         sampled.notices.extend(Fault("metric_invalid", text) for text in problems)
@@ -153,7 +159,10 @@ class GroupRolloutWorker:
             sampled_at=self._now(),
         )
         batch = RolloutBatch(
-            groups=[self._finished(lesson_id, group, metadata) for group in groups],
+            groups=[
+                self._finished(lesson_id, group, metadata)
+                for group in numbered(groups, request.numbers)
+            ],
             generations=n_generations,
             metadata=metadata,
             draw=rng,
@@ -232,11 +241,13 @@ class GroupRolloutWorker:
         batch: RolloutBatch,
         metrics: Metrics | None = None,
         losses: Losses | None = None,
+        lost: Mapping[str, list[int]] = EMPTY,
     ) -> list[str]:
         """Record the outcome of training rollouts; return which lessons moved, and why.
 
         Returns once the curriculum has stored the outcome. The metrics of the environment become
-        series of the run.
+        series of the run. `lost` has the numbers of problems without a group to train on, by
+        reason.
         """
         return self._record(
             lesson_id,
@@ -250,21 +261,27 @@ class GroupRolloutWorker:
                 generations=batch.generations,
                 metrics=metrics,
                 losses=losses,
+                lost=lost,
+                pass_size=getattr(self.load_environment(lesson_id), "pass_size", 0),
             ),
         )
 
     def report_failure(
         self,
         lesson_id: str,
-        failure: LessonFailed,
+        failure: LessonFailed | None,
         *,
         draw: Draw,
         policy_version: Version,
         worker_id: str,
         losses: Losses | None = None,
+        lost: Mapping[str, list[int]] = EMPTY,
     ) -> None:
-        """Record a failed lesson, which stops if its setting demands it; nothing else changes."""
-        if losses is None:  # Otherwise the failures of its rollouts are reported.
+        """Record a task without a valid group; without `failure`, the lesson has no error.
+
+        A failure stops the lesson if its setting demands it.
+        """
+        if failure and losses is None:  # Otherwise the failures of its rollouts are reported.
             self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
         self._record(
             lesson_id,
@@ -276,9 +293,10 @@ class GroupRolloutWorker:
                 policy_version=policy_version,
                 draw=draw,
                 generations=self._language.group_size_of(lesson_id),
-                error=str(failure),
-                stops=failure.stops,
+                error=str(failure or ""),
+                stops=bool(failure and failure.stops),
                 losses=losses,
+                lost=lost,
             ),
         )
 
@@ -356,7 +374,8 @@ def _sound(sampled: Sampled, request: RolloutRequest) -> Sampled:
         raise TypeError(f"sample() returned {type(sampled).__name__}, expected Sampled")
     groups, faults = checked(
         sampled.groups,
-        expected=len(request.numbers) - len(sampled.faults),
+        numbers=request.numbers,
+        faulty=len(sampled.faults),
         generations=request.generations,
     )
     return replace(sampled, groups=groups, faults=[*sampled.faults, *faults])

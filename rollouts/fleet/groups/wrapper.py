@@ -45,7 +45,10 @@ class GroupWorkerWrapper(WorkerWrapper):
     def __init__(self, settings: WorkerSettings, *, owns_process: bool = False) -> None:
         """Start all loops, paused, without weights or credits."""
         self._closing = threading.Event()
-        self._group_sender = GroupSender(lambda body, key: self.api.push_groups(body, key=key))
+        self._group_sender = GroupSender(
+            lambda body, key: self.api.push_groups(body, key=key),
+            on_end=lambda lesson, problems: self._context.supply.release(lesson, problems),
+        )
         super().__init__(
             settings, owns_process=owns_process, env_processes=1, push=self._group_sender
         )

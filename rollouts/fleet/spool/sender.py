@@ -45,6 +45,8 @@ POLL_SECONDS: Final = 5.0
 REPORT_AFTER_SECONDS: Final = 5.0
 """Duration of an outage after which an event is emitted."""
 
+REFUSED: Final = (InvalidRequestError, StaleEpochError)
+"""Errors with which the platform refuses fragments for good."""
 Push = Callable[[list[bytes]], FragmentReceipt]
 Inherit = Callable[[], Spool | None]
 
@@ -288,7 +290,7 @@ class Sender:
                     spool.remove_oldest()
 
     def _handle_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
-        if isinstance(failure, InvalidRequestError | StaleEpochError):
+        if isinstance(failure, REFUSED):
             if len(fragments) > 1:
                 self._alone = len(fragments)
                 return

@@ -207,9 +207,13 @@ def draw_point(*, seed: int, task: int) -> float:
     return (_number(f"lesson/{seed}/{task}") >> 11) / (1 << 53)
 
 
-def training_seed(*, seed: int, lesson: str, first_example: int) -> int:
-    """Return the seed of the answers to the problems from `first_example` on, in [0, 2³¹)."""
-    return _number(f"train/{seed}/{lesson}/{first_example}") >> (64 - _SEED_BITS)
+def training_seed(*, seed: int, lesson: str, first_example: int, attempt: int = 1) -> int:
+    """Return the seed of the answers to the problems from `first_example` on, in [0, 2³¹).
+
+    A further attempt has other answers, and its outcome another key.
+    """
+    again = f"/{attempt}" if attempt > 1 else ""
+    return _number(f"train/{seed}/{lesson}/{first_example}{again}") >> (64 - _SEED_BITS)
 
 
 def evaluation_seed(*, seed: int, lesson: str) -> int:

@@ -98,7 +98,11 @@ class Task(Protocol):
 
 @runtime_checkable
 class StoredTask(Protocol):
-    """A task whose problems are stored instead of drawn."""
+    """A task whose problems are stored instead of drawn.
+
+    With a method ``rows(mode)``, which returns the number of problems of one pass, the passes of
+    its lesson are counted.
+    """
 
     def problem(self, number: int, *, mode: Mode, seed: int) -> Example:
         """Return problem `number`, 0 or more, in an order that depends on mode and seed."""

@@ -58,6 +58,7 @@ def lesson(name: str, success: float | None = None, *, samples: int = 64) -> Les
         unlock_rule="",
         success=0.5,
         examples=8,
+        pass_size=0,
         samples=samples,
         zero_variance_share=None,
         truncated_share=None,

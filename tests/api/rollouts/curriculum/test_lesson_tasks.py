@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from buffer.problems.models import LessonProblem
 from rollouts.curriculum.models import Lesson
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
@@ -62,6 +63,8 @@ def test_a_run_drains_once_its_maximum_of_rollouts_is_assigned() -> None:
 
     # Groups of 4: 27 rollouts are 6 groups, in tasks of 2 problems.
     assert [task["examples"] for task in tasks] == [2, 2, 2]
+    assert lessons.task()["reason"] == "the last problems are sampled"
+    LessonProblem.objects.update(state="trained")
     task = lessons.task()
     assert (task["kind"], task["reason"]) == ("wait", "max_rollouts")
     events = RunEvent.objects.filter(run=lessons.run, kind="max_rollouts_reached")
@@ -77,6 +80,7 @@ def test_the_last_task_before_the_maximum_is_shorter() -> None:
     lessons = Class({"a": lesson()}, max_rollouts=12)
 
     assert [task["examples"] for task in training_tasks(lessons, 2)] == [2, 1]
+    LessonProblem.objects.update(state="trained")
     assert lessons.task()["reason"] == "max_rollouts"
 
 
@@ -92,6 +96,7 @@ def test_lessons_share_the_maximum_by_their_group_sizes() -> None:
             lessons.finish(task, successes=0)
         elif task["kind"] == "train":
             assigned += task["examples"] * task["generations"]
+            LessonProblem.objects.update(state="trained")
 
     assert assigned == 100
     assert RunEvent.objects.filter(run=lessons.run, kind="max_rollouts_reached").count() == 1

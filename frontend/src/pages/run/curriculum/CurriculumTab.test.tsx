@@ -1,6 +1,6 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
-import type { CurriculumPart, EvaluationRow, LessonRow } from "@/api/types";
+import type { CurriculumPart, EvaluationRow, LessonPass, LessonProblem, LessonRow } from "@/api/types";
 import { lineOf } from "@/testing/metrics";
 import { dialog, here, load, press, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
@@ -54,6 +54,7 @@ const lesson = (name: string, changes: Partial<LessonRow>): LessonRow => ({
   unlock_rule: "",
   success: 0.25,
   examples: 8,
+  pass_size: 64,
   samples: 32,
   zero_variance_share: 0,
   truncated_share: 0,
@@ -68,6 +69,26 @@ const lesson = (name: string, changes: Partial<LessonRow>): LessonRow => ({
   evaluation: null,
   ...changes,
 });
+const pass: LessonPass = {
+  number: 2,
+  size: 64,
+  unassigned: 10,
+  leased: 6,
+  returned: 1,
+  answered: 4,
+  trained: 40,
+  skipped: { zero_variance: 2, worker_lost: 1 },
+};
+const skipped: LessonProblem = {
+  number: 131,
+  pass_number: 2,
+  state: "skipped",
+  attempts: 3,
+  reason: "worker_lost",
+  worker: "w0@1",
+  leased_at: AT,
+  group: null,
+};
 const summary = {
   strategy: "rolldeck",
   locked: 0,
@@ -111,7 +132,9 @@ function serverOfLessons() {
     .on("GET", "/api/v1/runs/{run}/annotations", { results: [], next: null, events: [] } as never)
     .on("GET", "/api/v1/runs/{run}/evaluations", { results: [queued, answered], next: null })
     .on("GET", "/api/v1/runs/{run}/evaluations/{evaluation}", answered)
-    .on("GET", "/api/v1/runs/{run}/lessons/history", { results: [], next: null });
+    .on("GET", "/api/v1/runs/{run}/lessons/history", { results: [], next: null })
+    .on("GET", "/api/v1/runs/{run}/lessons/{lesson}/passes", { results: [pass], next: null })
+    .on("GET", "/api/v1/runs/{run}/lessons/{lesson}/problems", { results: [skipped], next: null });
 }
 
 const chart = (panel: string) => document.querySelector(`[data-panel="${panel}"] [data-points]`);
@@ -125,6 +148,19 @@ it("charts share and success of all lessons from the series of the run", async (
   const table = screen.getByRole("group", { name: "Lessons, in order of prerequisites" });
   expect(within(table).getAllByRole("row")[1]).toHaveTextContent(/^sums.*50 %25 %32.*50 %.*at version 0/);
   expect(screen.getByText(/1 evaluation pending/)).toBeVisible();
+});
+
+it("shows what became of the problems of each pass, and which were skipped", async () => {
+  showAll();
+  serverOfLessons();
+  await load("/runs/words/curriculum?lesson=sums");
+  const drawer = await dialog("Lesson sums");
+  const passes = within(await drawer.findByRole("table", { name: "Passes, newest first" }));
+  await waitFor(() =>
+    expect(passes.getAllByRole("row")[1]).toHaveTextContent("3 of 64 problems4046110" + "2 zero variance, 1 worker lost"),
+  );
+  const problems = within(await drawer.findByRole("table", { name: "Skipped problems, newest first" }));
+  expect(problems.getAllByRole("row")[1]).toHaveTextContent(/^1313worker lost3w0/);
 });
 
 it("lists the evaluations of a lesson beside its chart; each opens its answers", async () => {

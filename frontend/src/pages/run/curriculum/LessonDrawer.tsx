@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useMayOperate } from "@/api/session";
-import type { EvaluationRow, LessonChange, LessonRow } from "@/api/types";
+import type { EvaluationRow, LessonChange, LessonPass, LessonProblem, LessonRow } from "@/api/types";
 import type { Ends } from "@/charts/names";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ReasonDialog, SideSheet } from "@/components/Dialog";
@@ -14,7 +14,7 @@ import { Table } from "@/components/Table";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { RunWall } from "@/pages/run/RunWall";
-import { evaluationQuery, evaluationsQuery, historyQuery, type Steering, useSteerLesson } from "./api";
+import { evaluationQuery, evaluationsQuery, historyQuery, passesQuery, type Steering, skippedQuery, useSteerLesson } from "./api";
 import { lessonPanel, resultText, versionOf } from "./curriculum";
 import { isSteered, isStopped, manualText, nameOf, whyNotSteer } from "./steering";
 
@@ -179,6 +179,7 @@ function Answers({ run, lesson, newest, chosen }: AnswersProps) {
 }
 
 const EVALUATIONS_SHOWN = 8;
+const SKIPPED_SHOWN = 8;
 
 const evaluationColumns = (rows: EvaluationRow[], onChoose: (evaluation: string) => void): Column<EvaluationRow>[] => [
   {
@@ -208,6 +209,31 @@ const HISTORY: Column<LessonChange>[] = [
   { label: "Changed", cell: ({ at }) => <Age at={at} suffix=" ago" /> },
 ];
 
+const PASSES: Column<LessonPass>[] = [
+  { label: "Pass", isNumber: true, cell: ({ number: place, size }) => `${number(place + 1)} of ${counted(size, "problem")}` },
+  { label: "Trained", isNumber: true, cell: ({ trained }) => number(trained) },
+  { label: "In the buffer", isNumber: true, cell: ({ answered }) => number(answered) },
+  { label: "Sampled now", isNumber: true, cell: ({ leased }) => number(leased) },
+  { label: "To repeat", isNumber: true, cell: ({ returned }) => number(returned) },
+  { label: "Not assigned", isNumber: true, cell: ({ unassigned }) => number(unassigned) },
+  {
+    label: "Skipped",
+    cell: ({ skipped }) =>
+      Object.entries(skipped)
+        .map(([reason, problems]) => `${number(problems)} ${reason.replaceAll("_", " ")}`)
+        .join(", ") || "–",
+  },
+];
+
+const SKIPPED: Column<LessonProblem>[] = [
+  { label: "Problem", isNumber: true, cell: ({ number: place }) => String(place) },
+  { label: "Pass", isNumber: true, cell: ({ pass_number }) => number(pass_number + 1) },
+  { label: "Reason", cell: ({ reason }) => reason.replaceAll("_", " ") },
+  { label: "Attempts", isNumber: true, cell: ({ attempts }) => number(attempts) },
+  { label: "Last worker", cell: ({ worker }) => <span title={visible(worker)}>{visible(shortId(worker))}</span> },
+  { label: "Last attempt", cell: ({ leased_at }) => <Age at={leased_at} suffix=" ago" /> },
+];
+
 type Props = {
   lesson: LessonRow;
   /** The selected evaluation; defaults to the newest. */
@@ -222,6 +248,9 @@ export default function LessonDrawer({ lesson, evaluation, revision, onChoose, o
   const run = useRun().run.name;
   const evaluations = useQuery(evaluationsQuery(run, lesson.name, revision));
   const history = useQuery(historyQuery(run, lesson.name, revision));
+  const passes = useQuery(passesQuery(run, lesson.name, revision));
+  const skips = passes.data?.some(({ skipped }) => Object.keys(skipped).length > 0) ?? false;
+  const skipped = useQuery({ ...skippedQuery(run, lesson.name, revision), enabled: skips });
   const [range, setRange] = useState<Ends>({});
   const words = JSON.stringify([lesson.name, Object.keys(lesson.evaluation?.pass_at ?? {})]);
   const panels = useMemo(() => [lessonPanel(lesson)], [words]);
@@ -231,6 +260,25 @@ export default function LessonDrawer({ lesson, evaluation, revision, onChoose, o
       <p className="soft">{visible(lesson.reason)}</p>
       <ManualControl lesson={lesson} />
       <RunWall panels={panels} axis="step" range={range} onRange={setRange} className={PANEL_GRID} />
+      <h3>Passes over its problems</h3>
+      <DataTable
+        label="Passes, newest first"
+        rows={passes.data}
+        error={passes.error}
+        columns={PASSES}
+        keyOf={({ number: place }) => String(place)}
+        empty={<p className="faint">No problems assigned yet.</p>}
+      />
+      {skips && (
+        <DataTable
+          label="Skipped problems, newest first"
+          page={SKIPPED_SHOWN}
+          rows={skipped.data}
+          error={skipped.error}
+          columns={SKIPPED}
+          keyOf={({ number: place }) => String(place)}
+        />
+      )}
       {(rows.length > 0 || evaluations.error) && (
         <>
           <h3>Evaluations</h3>

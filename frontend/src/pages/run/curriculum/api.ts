@@ -5,6 +5,7 @@ import { api, at, body, results, useChange } from "@/api/client";
 import type { LessonRow } from "@/api/types";
 
 const ROWS = 200;
+const PASSES = 5;
 /** Polling interval without a socket. */
 const LOOK_AGAIN_MS = 15_000;
 /** Each revision of the curriculum has a key of its own. */
@@ -24,6 +25,30 @@ export const historyQuery = (run: string, lesson: string, revision: number) =>
     queryKey: ["lesson-history", run, lesson, revision],
     ...REVISED,
     queryFn: () => results(api.GET("/api/v1/runs/{run}/lessons/history", { params: { path: { run }, query: { lesson, limit: ROWS } } })),
+  });
+
+const ofLesson = (run: string, lesson: string) => ({ path: { run, lesson } });
+
+/** The newest passes over a lesson: the state of each of its problems, counted. */
+export const passesQuery = (run: string, lesson: string, revision: number) =>
+  queryOptions({
+    queryKey: ["lesson-passes", run, lesson, revision],
+    ...REVISED,
+    queryFn: () =>
+      results(api.GET("/api/v1/runs/{run}/lessons/{lesson}/passes", { params: { ...ofLesson(run, lesson), query: { limit: PASSES } } })),
+  });
+
+/** The newest problems that a pass has skipped. */
+export const skippedQuery = (run: string, lesson: string, revision: number) =>
+  queryOptions({
+    queryKey: ["lesson-skipped", run, lesson, revision],
+    ...REVISED,
+    queryFn: () =>
+      results(
+        api.GET("/api/v1/runs/{run}/lessons/{lesson}/problems", {
+          params: { ...ofLesson(run, lesson), query: { state: "skipped", limit: ROWS } },
+        }),
+      ),
   });
 
 /** The newest evaluations of a lesson; the newest one with its answers. */

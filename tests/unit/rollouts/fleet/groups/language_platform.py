@@ -39,6 +39,8 @@ class LanguagePlatform(SmallPlatform):
         self.language = language
         self._numbers = count()
         self.pushes: dict[str, list[groups.GroupArrays]] = {}
+        self.answered: list[tuple[str, int]] = []
+        """Lesson and number of each answered problem."""
         self.repeated = 0
         self.outcomes: list[tuple[str, LessonOutcome]] = []
         self.requests: list[TaskRequest] = []
@@ -87,7 +89,10 @@ class LanguagePlatform(SmallPlatform):
 
     def _take_groups(self, body: bytes, key: str) -> wire.GroupsReceipt:
         push = msgspec.msgpack.decode(body, type=wire.GroupPush)
-        self.repeated += key in self.pushes
+        if key in self.pushes:
+            self.repeated += 1
+        else:
+            self.answered += [(push.lesson, number) for number in push.problems]
         self.pushes[key] = [groups.read_msgpack(group) for group in push.groups]
         return wire.GroupsReceipt(
             received=len(push.groups),
