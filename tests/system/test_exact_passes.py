@@ -44,6 +44,7 @@ CONFIG: dict[str, Any] = {
             "num_key_value_heads": 2,
             "intermediate_size": 48,
             "max_position_embeddings": 128,
+            "tokenizer": "bytes",
         },
         "group_size": GROUP_SIZE,
         "prompts_per_batch": 4,
@@ -76,7 +77,8 @@ def kill(server: Server, words: tuple[str, ...]) -> None:
 
 
 def test_each_row_is_trained_on_once_in_each_pass(server: Server) -> None:
-    name = server.new_run("passes", config=CONFIG)
+    name = server.free_name("passes")
+    server.post("/api/v1/runs", {"name": name, "config": CONFIG, "start": True})
     language = run_config.parse(CONFIG).language
     assert language is not None
     weights = dict(checkpoints.named_tensors(build(language).model))
@@ -105,7 +107,7 @@ def test_each_row_is_trained_on_once_in_each_pass(server: Server) -> None:
     ] * PASSES
     returned = [
         event
-        for event in server.get(f"/api/v1/runs/{name}/events?limit=500")["results"]
+        for event in server.get(f"/api/v1/runs/{name}/events?limit=200")["results"]
         if event["kind"] == "problems_returned"
     ]
     assert returned, "no kill met a problem that was being sampled"
