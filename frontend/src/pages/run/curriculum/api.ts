@@ -5,7 +5,7 @@ import { api, at, body, results, useChange } from "@/api/client";
 import type { LessonRow } from "@/api/types";
 
 const ROWS = 200;
-const PASSES = 5;
+const PASSES = 3;
 /** Polling interval without a socket. */
 const LOOK_AGAIN_MS = 15_000;
 /** Each revision of the curriculum has a key of its own. */
