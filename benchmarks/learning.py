@@ -15,12 +15,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from benchmarks import staleness
+from benchmarks.http_client import Refused
 from benchmarks.machine import commit, describe_server, provenance, stated
 from benchmarks.page_section import renewed
 from benchmarks.rolldeck_server import TOKEN, RolldeckServer, running_rolldeck
@@ -139,7 +141,8 @@ def trained(rolldeck: RolldeckServer, task: Task, seed: int) -> dict[str, Any]:
     if task.env_steps and trainer.returncode != 0:
         raise RuntimeError((rolldeck.var / "trainer.log").read_text(encoding="utf-8")[-2000:])
     curve, elapsed = _line(rolldeck, name, "amount"), _line(rolldeck, name, "elapsed")
-    _call(rolldeck, "POST", f"/api/v1/runs/{name}/kill", {"reason": "the training is measured"})
+    with suppress(Refused):  # it may be completed
+        _call(rolldeck, "POST", f"/api/v1/runs/{name}/kill", {"reason": "the training is measured"})
     return {
         "curve": curve,
         "seconds": round(time.monotonic() - began),
