@@ -46,6 +46,8 @@ FINAL: Final = frozenset(
     }
 )
 """Reasons that another attempt meets again, or that a rule or a person decided."""
+OUTAGES: Final = frozenset({"inference_failed"})
+"""Reasons that count as an attempt only if other groups arrive meanwhile."""
 UNCOUNTED: Final = frozenset({"new_epoch", "stale_epoch", "reset", RESUMED})
 """Reasons on the side of the trainer; they do not count as attempts."""
 
@@ -57,16 +59,19 @@ class Loss(NamedTuple):
     attempts: int
 
 
-def after_loss(reason: str, *, attempts: int) -> Loss:
+def after_loss(reason: str, *, attempts: int, others_arrive: bool) -> Loss:
     """Return the state of a problem whose group was lost.
 
     Args:
         reason: Reason of the loss.
         attempts: Number of times it was assigned, at least 1.
+        others_arrive: Whether a group of the run has arrived since its last assignment.
     """
     if reason in FINAL:
         return Loss(ProblemState.SKIPPED, attempts)
     if reason in UNCOUNTED:
         return Loss(ProblemState.RETURNED, 0)
+    if reason in OUTAGES and not others_arrive:
+        return Loss(ProblemState.RETURNED, attempts - 1)
     is_last = attempts >= MOST_ATTEMPTS
     return Loss(ProblemState.SKIPPED if is_last else ProblemState.RETURNED, attempts)

@@ -209,9 +209,17 @@ def has_unfinished(run_id: int, lessons: Iterable[str]) -> bool:
 def _lose(rows: "QuerySet[LessonProblem]", reason_of: Callable[[LessonProblem], str]) -> Losses:
     losses = Losses()
     problems = list(rows.select_for_update().order_by("pk"))
+    newest: datetime | None = None
+    if problems:
+        arrived = TrajectoryGroup.objects.filter(run_id=problems[0].run_id, segment__isnull=False)
+        newest = arrived.order_by("-pk").values_list("received_at", flat=True).first()
     for problem in problems:
         problem.reason = reason_of(problem)
-        loss = after_loss(problem.reason, attempts=problem.attempts)
+        loss = after_loss(
+            problem.reason,
+            attempts=problem.attempts,
+            others_arrive=newest is not None and newest > problem.leased_at,
+        )
         problem.state, problem.attempts = loss.state, loss.attempts
         if loss.state is ProblemState.RETURNED:
             losses.returned.append((problem.lesson, problem.number))

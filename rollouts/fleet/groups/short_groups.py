@@ -40,7 +40,7 @@ class Losses:
     def lose(self, number: int | None, reason: str) -> None:
         """Record that a problem has no group."""
         if number is not None:
-            self.problems[_storable(reason)].append(number)
+            self.problems[storable(reason)].append(number)
 
 
 Ask = Callable[[RolloutRequest], Sampled]
@@ -147,10 +147,10 @@ def _note(losses: Losses, groups: Iterable[RolloutGroup]) -> None:
 
 
 def _kinds(group: RolloutGroup) -> Counter[str]:
-    return Counter(_storable(one.kind) for one in group.failed)
+    return Counter(storable(one.kind) for one in group.failed)
 
 
-def _storable(kind: str) -> str:
+def storable(kind: str) -> str:
     """Return a kind that the platform can store; tasks of others may use any name."""
     return kind if re.fullmatch(FAILURE_KIND, kind) else "rollout_failed"
 

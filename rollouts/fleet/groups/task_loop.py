@@ -18,8 +18,9 @@ from rollouts.fleet.groups.curriculum import Curriculum, LeaseRenewer
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease, split_by_variance
-from rollouts.fleet.groups.short_groups import Losses
+from rollouts.fleet.groups.short_groups import Losses, storable
 from rollouts.fleet.groups.worker import GroupRolloutWorker
+from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
@@ -317,6 +318,21 @@ class TaskLoop:
             nonlocal losses
             losses = found
 
+        def report_failure(
+            failure: LessonFailed | None,
+            lost: Mapping[str, list[int]],
+            losses: Losses | None = None,
+        ) -> None:
+            worker.report_failure(
+                task.lesson,
+                failure,
+                draw=draw,
+                policy_version=version,
+                worker_id=self._context.worker_id,
+                losses=losses,
+                lost=lost,
+            )
+
         try:
             try:
                 batch, metrics = worker.sample_batch(
@@ -340,6 +356,13 @@ class TaskLoop:
             if batch is not None:
                 self._count(batch)
                 sent = self._hand_over(batch, lost)
+        except InferenceFailed:
+            # The next turn builds a new engine; the platform knows that no problem is at fault.
+            try:
+                report_failure(None, {"inference_failed": numbers})
+            finally:
+                self._context.supply.release(task.lesson, numbers)
+            raise
         except BaseException:
             self._context.supply.release(task.lesson, numbers)
             raise
@@ -356,14 +379,9 @@ class TaskLoop:
                 is_whole = failure is not None  # else its rollouts failed, as far as it has faults
                 if failure is None and losses.faults:
                     failure = LessonFailed(losses.faults[0].kind, losses.faults[0].message)
-                worker.report_failure(
-                    task.lesson,
-                    failure,
-                    draw=draw,
-                    policy_version=version,
-                    worker_id=self._context.worker_id,
-                    losses=None if is_whole else losses,
-                    lost=_by_reason(lost, unused, failure.kind if failure else "group_invalid"),
+                reason = storable(failure.kind) if failure else "group_invalid"
+                report_failure(
+                    failure, _by_reason(lost, unused, reason), None if is_whole else losses
                 )
         finally:
             self._context.supply.release(task.lesson, unused)

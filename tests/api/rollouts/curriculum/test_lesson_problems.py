@@ -221,6 +221,27 @@ def test_a_worker_names_the_problems_without_a_group(lessons: Class) -> None:
     assert [numbers_of(lessons.task()) for _ in range(3)] == [[1], [2], [4, 5]]
 
 
+def test_attempts_during_an_outage_of_the_engine_do_not_count(lessons: Class) -> None:
+    lost = {"inference_failed": [0, 1]}
+    for _ in range(5):
+        assert (numbers_of(task := lessons.task()), task["attempt"]) == ([0, 1], 1)
+        lessons.report("a", [], lost_problems=lost)
+    lessons.task()
+
+    # Now the engine fails on these problems only.
+    for attempt in (2, 3):
+        lessons.task()
+        push(lessons, [2 * attempt - 2])
+        lessons.report("a", [], lost_problems=lost)
+        assert (numbers_of(task := lessons.task()), task["attempt"]) == ([0, 1], attempt)
+    lessons.task()
+    push(lessons, [8])
+    lessons.report("a", [], lost_problems=lost)
+
+    assert (states()[0], states()[1]) == ("skipped", "skipped")
+    assert LessonProblem.objects.get(number=0).reason == "inference_failed"
+
+
 def test_another_worker_cannot_name_them(lessons: Class) -> None:
     lessons.task(worker="w1@1")
 
