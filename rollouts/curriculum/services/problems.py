@@ -43,8 +43,9 @@ def follow_problems(run_id: int, *, now: datetime) -> None:
     followed = Curriculum.objects.filter(is_due, run_id=run_id).update(followed_at=now)
     if not followed:
         return
-    _follow_epoch(run_id, now=now)
     record(run_id, follow_groups(run_id), now=now)
+    # After the groups: the last batches of an earlier epoch may have been trained on just now.
+    _follow_epoch(run_id, now=now)
     fleet = Fleet.objects.filter(run_id=run_id).first()
     if fleet is not None and fleet.observed_at is not None:
         present = requesting_workers(FleetWorker.objects.filter(fleet=fleet))

@@ -326,6 +326,15 @@ class TestResumedTrainer:
 
         assert found == again
 
+    def test_a_batch_acknowledged_just_before_is_repeated_too(self, lessons: Class) -> None:
+        self.pass_over(lessons)
+        LessonProblem.objects.filter(number__gt=5).delete()
+        LessonProblem.objects.filter(number__gt=3).update(state="answered")
+
+        self.resume(lessons, 2)
+
+        assert numbers_of(later(lessons)) == [4, 5]
+
     def test_the_same_epoch_repeats_nothing(self, lessons: Class) -> None:
         self.pass_over(lessons)
 
