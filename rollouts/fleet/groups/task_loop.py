@@ -5,6 +5,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -318,21 +319,7 @@ class TaskLoop:
             nonlocal losses
             losses = found
 
-        def report_failure(
-            failure: LessonFailed | None,
-            lost: Mapping[str, list[int]],
-            losses: Losses | None = None,
-        ) -> None:
-            worker.report_failure(
-                task.lesson,
-                failure,
-                draw=draw,
-                policy_version=version,
-                worker_id=self._context.worker_id,
-                losses=losses,
-                lost=lost,
-            )
-
+        report_failure = partial(self._report_failure, worker, task, version)
         try:
             try:
                 batch, metrics = worker.sample_batch(
@@ -390,6 +377,26 @@ class TaskLoop:
         else:
             self._micro_evaluate(worker, task, version)
         return True
+
+    def _report_failure(
+        self,
+        worker: GroupRolloutWorker,
+        task: RolloutTask,
+        version: Version,
+        failure: LessonFailed | None,
+        lost: Mapping[str, list[int]],
+        losses: Losses | None = None,
+    ) -> None:
+        """Record a training task without a group; `lost` has the problems by reason."""
+        worker.report_failure(
+            task.lesson,
+            failure,
+            draw=Draw(task.seed, task.first_example),
+            policy_version=version,
+            worker_id=self._context.worker_id,
+            losses=losses,
+            lost=lost,
+        )
 
     def _hand_over(
         self, batch: RolloutBatch, lost: defaultdict[str, list[int]]
