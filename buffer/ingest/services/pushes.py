@@ -341,9 +341,7 @@ def note_short_groups(run: Run, groups: Collection[Group], *, now: datetime) -> 
             ShortGroup(
                 run_id=run.pk,
                 at=now,
-                environment=names.get(group.env_id or 0, "")
-                if group.env_id is not None
-                else "" or "",
+                environment=names.get(group.env_id, ""),
                 failed={UNSCORED: group.short.unscored},
                 rewards=group.short.scores,
                 tokens=group.short.tokens,

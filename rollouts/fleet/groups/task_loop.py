@@ -2,17 +2,15 @@
 
 import threading
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, Literal
-
-from msgspec.structs import replace
 
 from rolldeck import tracing
 from rolldeck.errors import RolldeckError
-from rolldeck.lessons import RolloutTask, TaskRequest
+from rolldeck.lessons import RolloutTask
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch, RolloutGroup
 from rollouts.fleet.groups.curriculum import Curriculum, LeaseRenewer
@@ -20,7 +18,8 @@ from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease, split_by_variance
 from rollouts.fleet.groups.short_groups import Losses, storable
-from rollouts.fleet.groups.worker import GroupRolloutWorker
+from rollouts.fleet.groups.task_supply import Credits, TaskSupply, numbers_of
+from rollouts.fleet.groups.worker import GroupRolloutWorker, Metrics
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
@@ -29,136 +28,12 @@ from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.lessons.rules.lessons import evaluation_seed
 from runs.config.rules.run_config import RunConfig
 
-MOST_KEPT: Final = 4
 POLL_SECONDS: Final = 0.2
 FAILED_PAUSE_SECONDS: Final = 2.0
 """Pause after a lesson returned nothing, because there may be no other lesson to sample."""
 
 Wants = Literal["command", "weights", "task", "room"]
 """Reason of a wait."""
-
-
-class Credits:
-    """Granted room in the buffer; thread-safe.
-
-    A credit allows one sequence to be started. It is either unspent or in use by a sequence
-    being sampled. It is consumed when that sequence is handed over, and returned otherwise.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.unspent = 0
-        self.spent = 0
-        """Number of sequences being sampled."""
-
-    def held(self) -> tuple[int, int]:
-        """Return a consistent pair of unspent and spent credits; unspent may be negative."""
-        with self._lock:
-            return self.unspent, self.spent
-
-    def grant(self, sequences: int) -> None:
-        with self._lock:
-            self.unspent += sequences
-
-    def reserve(self, *, groups: int, group_size: int, may_exceed: bool = False) -> int:
-        """Spend credits for up to `groups` whole groups; return how many groups fit.
-
-        Args:
-            groups: Groups to start.
-            group_size: Sequences of each.
-            may_exceed: Whether one group may exceed the credits, if any are unspent and nothing is
-                being sampled. A remainder smaller than a lesson's group could otherwise keep a
-                batch from being completed. Later grants repay the excess.
-        """
-        with self._lock:
-            count = min(groups, max(0, self.unspent) // group_size)
-            if may_exceed and not count and groups and self.unspent > 0 and not self.spent:
-                count = 1
-            self.unspent -= count * group_size
-            self.spent += count * group_size
-            return count
-
-    def settle(self, *, sequences: int, handed_over: int) -> None:
-        """Finish some sequences; the credits of those not handed over are returned."""
-        with self._lock:
-            self.spent -= sequences
-            self.unspent += sequences - handed_over
-
-
-class TaskSupply:
-    """Tasks of one worker, shared by its loops.
-
-    Training needs room in the buffer; evaluation does not. Without room, the curriculum is asked
-    once per version: a due evaluation is returned at once, and other tasks are kept.
-    """
-
-    def __init__(self, curriculum: Curriculum, *, worker: str) -> None:
-        self._curriculum = curriculum
-        self._worker = worker
-        self._lock, self._asking = threading.Lock(), threading.Lock()
-        self._kept: deque[RolloutTask] = deque()
-        self._held: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        """Leased problems by lesson. Two loops have one for a moment if it is assigned again."""
-        self._requested_at: Version | None = None
-        self._ask_again_at = 0.0
-        self.reason = ""
-        """Why there is no task; empty if there is one."""
-
-    def next(self, version: Version, *, has_room: bool) -> RolloutTask | None:
-        """Return a task to run now, or None; `has_room` tells whether a group may be started."""
-        with self._lock:
-            if has_room and self._kept:
-                return self._kept.popleft()
-            if time.monotonic() < self._ask_again_at:
-                return None
-            if not has_room and (version == self._requested_at or len(self._kept) >= MOST_KEPT):
-                return None
-            self._requested_at = version
-        # One request at a time, so that each lists the problems of the answers before it.
-        with self._asking:
-            task = self._ask(version)
-        with self._lock:
-            if task.kind == "wait":
-                self.reason = task.reason
-                self._ask_again_at = time.monotonic() + task.wait_seconds
-                return None
-            self.reason = ""
-            if task.kind == "train" and not has_room:
-                self._kept.append(task)
-                return None
-        return task
-
-    def _ask(self, version: Version) -> RolloutTask:
-        with self._lock:
-            held = {lesson: sorted(numbers) for lesson, numbers in self._held.items() if numbers}
-        request = TaskRequest(
-            worker=self._worker, epoch=version[0], policy_step=version[1], held=held
-        )
-        task = self._curriculum.next_task(request)
-        if task.kind == "train":
-            with self._lock:
-                self._held[task.lesson].update(_numbers(task))
-        return task
-
-    def release(self, lesson: str, numbers: Iterable[int]) -> None:
-        """End the leases of problems that are delivered, or have no group to deliver."""
-        with self._lock:
-            held = self._held[lesson]
-            for number in numbers:
-                held[number] -= 1
-                if held[number] <= 0:
-                    del held[number]
-
-    def return_unstarted(self, task: RolloutTask, *, begun: int) -> None:
-        """Keep the examples of a task that were not started."""
-        if begun < task.examples:
-            rest = replace(
-                task,
-                first_example=task.first_example + begun,
-                examples=task.examples - begun,
-            )
-            with self._lock:
-                self._kept.appendleft(rest)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -310,65 +185,29 @@ class TaskLoop:
         self._context.supply.return_unstarted(task, begun=count)
         if not count:
             return False
-        begun, sent = count * task.generations, list[RolloutGroup]()
-        draw, began = Draw(task.seed, task.first_example), time.monotonic()
-        batch, metrics, losses, failure = None, None, Losses(), None
-        numbers = list(_numbers(task))[:count]
-
-        def keep(found: Losses) -> None:
-            nonlocal losses
-            losses = found
-
-        report_failure = partial(self._report_failure, worker, task, version)
+        sent, unused = list[RolloutGroup](), list(numbers_of(task))[:count]
         try:
             try:
-                batch, metrics = worker.sample_batch(
-                    task.lesson,
-                    n_examples=count,
-                    n_generations=task.generations,
-                    mode="train",
-                    rng=draw,
-                    policy_version=version,
-                    worker_id=self._context.worker_id,
-                    on_losses=keep,
-                )
-            except LessonFailed as found:
-                failure = found
-            self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
-            self._drop_losses(losses)
-            known = (len(batch.groups) if batch else 0) + losses.dropped
-            lost = losses.problems
-            reason = "group_invalid" if known else "nothing_valid"
-            self._drop((count - known) * task.generations, reason)
-            if batch is not None:
-                self._count(batch)
-                sent = self._hand_over(batch, lost)
-        except InferenceFailed:
-            # The next turn builds a new engine; the platform knows that no problem is at fault.
-            try:
-                report_failure(None, {"inference_failed": numbers})
+                batch, metrics, losses, failure = self._sample(worker, task, version, count)
+                if batch is not None:
+                    self._count(batch)
+                    sent = self._hand_over(batch, losses.problems)
             finally:
-                self._context.supply.release(task.lesson, numbers)
-            raise
-        except BaseException:
-            self._context.supply.release(task.lesson, numbers)
-            raise
-        finally:
-            room.settle(sequences=begun, handed_over=_sequences(sent))
-        delivered = {group.number for group in sent}
-        unused = [number for number in numbers if number not in delivered]
-        try:
+                room.settle(sequences=count * task.generations, handed_over=_sequences(sent))
+            delivered = {group.number for group in sent}
+            unused = [number for number in unused if number not in delivered]
             if batch is not None:
-                unused_by_reason = _by_reason(lost, unused, "group_invalid")
+                lost = _by_reason(losses.problems, unused, "group_invalid")
                 # The curriculum emits the events about lessons that move.
-                worker.update_training_stats(task.lesson, batch, metrics, losses, unused_by_reason)
+                worker.update_training_stats(task.lesson, batch, metrics, losses, lost)
             else:
                 is_whole = failure is not None  # else its rollouts failed, as far as it has faults
                 if failure is None and losses.faults:
                     failure = LessonFailed(losses.faults[0].kind, losses.faults[0].message)
                 reason = storable(failure.kind) if failure else "group_invalid"
-                report_failure(
-                    failure, _by_reason(lost, unused, reason), None if is_whole else losses
+                lost = _by_reason(losses.problems, unused, reason)
+                self._report_failure(
+                    worker, task, version, failure, lost, None if is_whole else losses
                 )
         finally:
             self._context.supply.release(task.lesson, unused)
@@ -377,6 +216,47 @@ class TaskLoop:
         else:
             self._micro_evaluate(worker, task, version)
         return True
+
+    def _sample(
+        self, worker: GroupRolloutWorker, task: RolloutTask, version: Version, count: int
+    ) -> tuple[RolloutBatch | None, Metrics | None, Losses, LessonFailed | None]:
+        """Sample the first `count` problems; count the rollouts that are lost.
+
+        Returns:
+            The batch and its figures, if a group is valid; the losses; why the lesson failed.
+        """
+        losses = Losses()
+
+        def keep(found: Losses) -> None:
+            nonlocal losses
+            losses = found
+
+        batch, metrics, failure, began = None, None, None, time.monotonic()
+        try:
+            batch, metrics = worker.sample_batch(
+                task.lesson,
+                n_examples=count,
+                n_generations=task.generations,
+                mode="train",
+                rng=Draw(task.seed, task.first_example),
+                policy_version=version,
+                worker_id=self._context.worker_id,
+                on_losses=keep,
+            )
+        except LessonFailed as found:
+            failure = found
+        except InferenceFailed:
+            # The next turn builds a new engine; the platform knows that no problem is at fault.
+            lost = {"inference_failed": list(numbers_of(task))[:count]}
+            with suppress(RolldeckError):  # the next request for a task returns them as well
+                self._report_failure(worker, task, version, None, lost)
+            raise
+        self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
+        self._drop_losses(losses)
+        known = (len(batch.groups) if batch else 0) + losses.dropped
+        reason = "group_invalid" if known else "nothing_valid"
+        self._drop((count - known) * task.generations, reason)
+        return batch, metrics, losses, failure
 
     def _report_failure(
         self,
@@ -483,11 +363,6 @@ class TaskLoop:
 
 def _sequences(groups: Sequence[RolloutGroup]) -> int:
     return sum(len(group.rollouts) for group in groups)
-
-
-def _numbers(task: RolloutTask) -> range:
-    """Return the numbers of a task's problems."""
-    return range(task.first_example, task.first_example + task.examples)
 
 
 def _by_reason(

@@ -17,7 +17,8 @@ from rollouts.fleet.engine.tokenizers import HuggingFaceTokenizer, Tokenizer, To
 from rollouts.fleet.groups.curriculum import PlatformCurriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupSender, Outbox
-from rollouts.fleet.groups.task_loop import Counted, Credits, TaskContext, TaskLoop, TaskSupply
+from rollouts.fleet.groups.task_loop import Counted, TaskContext, TaskLoop
+from rollouts.fleet.groups.task_supply import Credits, TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.platform_api import PlatformApi

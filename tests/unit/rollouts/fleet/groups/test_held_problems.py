@@ -12,7 +12,7 @@ from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskReq
 from rolldeck.wire import GroupsReceipt, encode
 from rollouts.fleet.groups.batches import RolloutGroup, checked, numbered
 from rollouts.fleet.groups.outbox import GroupEnvelope, GroupSender
-from rollouts.fleet.groups.task_loop import TaskSupply
+from rollouts.fleet.groups.task_supply import TaskSupply
 from tests.unit.rollouts.fleet.groups.language_platform import language_fleet, language_run
 from tests.waiting import eventually
 

@@ -16,7 +16,8 @@ from rolldeck.wire import GroupsReceipt, encode
 from rollouts.fleet.groups.curriculum import LeaseRenewer, PlatformCurriculum
 from rollouts.fleet.groups.language_policy import ServedPolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupEnvelope, GroupSender
-from rollouts.fleet.groups.task_loop import Credits, TaskLoop, TaskSupply
+from rollouts.fleet.groups.task_loop import TaskLoop
+from rollouts.fleet.groups.task_supply import Credits, TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.messages import WorkerCommand, obstacle_without_credits
