@@ -210,7 +210,8 @@ const HISTORY: Column<LessonChange>[] = [
 ];
 
 const PASSES: Column<LessonPass>[] = [
-  { label: "Pass", isNumber: true, cell: ({ number: place, size }) => `${number(place + 1)} of ${counted(size, "problem")}` },
+  { label: "Pass", isNumber: true, cell: ({ number: place }) => number(place + 1) },
+  { label: "Problems", isNumber: true, cell: ({ size }) => number(size) },
   { label: "Trained", isNumber: true, cell: ({ trained }) => number(trained) },
   { label: "In the buffer", isNumber: true, cell: ({ answered }) => number(answered) },
   { label: "Sampled now", isNumber: true, cell: ({ leased }) => number(leased) },
