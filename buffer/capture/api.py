@@ -136,7 +136,7 @@ class ScoresView(CountsRefusals):
     @extend_schema(
         operation_id="captures_score",
         request=ScoreSessions,
-        responses={200: ScoreReceipt, **problems(409, 429, 507)},
+        responses={200: ScoreReceipt, **problems(409, 422, 429, 507)},
         tags=["captures"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:

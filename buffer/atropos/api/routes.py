@@ -321,7 +321,7 @@ class BatchView(AtroposView):
     rule = TRAINERS
     http_method_names = ["get"]  # a HEAD request would lease a batch and discard it
 
-    @atropos_schema(responses={200: messages.StockBatch, **RUN_OVER})
+    @atropos_schema(responses={200: messages.StockBatch, **RUN_OVER, 410: messages.Detail})
     def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
         """Get the next batch.
 

@@ -13168,6 +13168,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -13248,6 +13257,15 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13400,6 +13418,15 @@ export interface operations {
             };
             /** @description The body stopped arriving. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14604,6 +14631,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The content is invalid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Too many requests; retry after the time in Retry-After. */
             429: {
                 headers: {
@@ -15203,6 +15239,15 @@ export interface operations {
             };
             /** @description The body stopped arriving. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16384,6 +16429,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -16982,6 +17036,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -17302,6 +17365,15 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18147,6 +18219,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -18813,6 +18894,15 @@ export interface operations {
             };
             /** @description The body stopped arriving. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19898,6 +19988,15 @@ export interface operations {
             };
             /** @description The body stopped arriving. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -21133,6 +21232,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -21243,6 +21351,15 @@ export interface operations {
             };
             /** @description The body stopped arriving. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -21431,6 +21548,15 @@ export interface operations {
             };
             /** @description The body stopped arriving. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -21982,6 +22108,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -22288,6 +22423,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -22511,6 +22655,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The payload has expired or is lost. */
             410: {
                 headers: {
@@ -22690,6 +22843,15 @@ export interface operations {
             };
             /** @description The body stopped arriving. */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -25597,6 +25759,15 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     atropos_batch_retrieve: {
@@ -25648,6 +25819,15 @@ export interface operations {
             };
             /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description The payload has expired or is lost. */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -25813,6 +25993,15 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -26159,6 +26348,15 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -26473,6 +26671,15 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -26526,6 +26733,15 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -26707,6 +26923,15 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -26756,6 +26981,15 @@ export interface operations {
             };
             /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description The payload has expired or is lost. */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };

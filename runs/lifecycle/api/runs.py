@@ -160,6 +160,8 @@ class OperationSchema(AutoSchema):
             yield status, ErrorForms().default
         if "path" in places:
             yield 404, forms.default
+        if "{run}" in self.path and (self.method not in READS or self.path.startswith("/atropos/")):
+            yield 409, forms.default  # the run is archived
         # Those that follow from credentials and the database behind them.
         authenticators = self.view.get_authenticators()
         if not authenticators:

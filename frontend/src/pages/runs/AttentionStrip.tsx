@@ -1,4 +1,4 @@
-import { Group, Space, Text } from "@mantine/core";
+import { Group, Space } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
 import { AlertChip, RunChip } from "@/components/chips";
@@ -25,21 +25,17 @@ export function AttentionStrip() {
         {alert && (
           <Group gap="xs" wrap="nowrap" miw={0} data-attention={alert.kind}>
             <AlertChip alert={alert} />
-            <Text span inherit truncate>
-              <Link to="/alerts" search={{ alert: alert.id }} title={visible(alert.message)}>
-                {visible(alert.message)}
-              </Link>
-            </Text>
+            <Link to="/alerts" search={{ alert: alert.id }} className="truncate" title={visible(alert.message)}>
+              {visible(alert.message)}
+            </Link>
           </Group>
         )}
         {concern && (
           <Group gap="xs" wrap="nowrap" miw={0} className={alert && "mantine-visible-from-sm"} data-attention={concern.run.name}>
             <RunChip run={concern.run} observedAt={concern.run.observed_at} reason={concern.run.fleet_reason} />
-            <Text span inherit truncate>
-              <Link to="/runs/$name" params={{ name: concern.run.name }} title={visible(concern.why)}>
-                {concern.run.name}: {visible(concern.why)}
-              </Link>
-            </Text>
+            <Link to="/runs/$name" params={{ name: concern.run.name }} className="truncate" title={visible(concern.why)}>
+              {concern.run.name}: {visible(concern.why)}
+            </Link>
             {further.length > 0 && <span className="soft nowrap">and {number(further.length)} more</span>}
           </Group>
         )}
