@@ -20,6 +20,7 @@ class RolloutsConfig(AppConfig):
         alerts.register({AlertKind.BATCH_QUARANTINED}, conditions.quarantined_batches)
         alerts.register({AlertKind.LEASE_LAPSED}, conditions.expired_leases)
         alerts.register({AlertKind.DISK_LOW}, conditions.low_disk)
+        alerts.register({AlertKind.OUTAGE}, conditions.open_outages)
         alerts.register({AlertKind.LESSON_STALLED}, conditions.stalled_lessons)
         alerts.register({AlertKind.LESSON_REGRESSED}, conditions.regressed_lessons)
         alerts.register({AlertKind.RULE}, conditions.rule_breaches)

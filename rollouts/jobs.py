@@ -13,7 +13,7 @@ from rollouts.control.services import machines, reconciliation, recordings
 from rollouts.control.services.machines import record_cluster_nodes
 from rollouts.control.services.ray_cluster import ClusterUnreachable, configured_cluster
 from rollouts.control.services.reconciliation import reconcile
-from rollouts.curriculum.services import outcomes
+from rollouts.curriculum.services import failure_budget, outcomes
 from rollouts.diagnosis import services as diagnosis
 from rollouts.metrics.services import measuring, metrics
 from runs.alerts.jobs import IN_A_HURRY
@@ -62,6 +62,12 @@ def measure_resources() -> int:
 def diagnose_runs() -> int:
     """Record the diagnosis of each active run; return their number."""
     return diagnosis.record_diagnoses(now=timezone.now())
+
+
+@shared_task(name="rollouts.jobs.apply_failure_budgets", ignore_result=True)
+def apply_failure_budgets() -> int:
+    """Pause runs, and stop lessons, that exceed their failure budget; return their number."""
+    return failure_budget.apply_failure_budgets(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.delete_old_outcomes", ignore_result=True)

@@ -199,6 +199,30 @@ def return_untrained(run_id: int, *, epoch: int, step: int) -> int:
     )
 
 
+def return_skipped(
+    run_id: int, lessons: Iterable[str], *, is_lost_by: Callable[[str], bool], since: datetime
+) -> int:
+    """Return problems assigned since a time whose attempts an outage has used up or counted.
+
+    Args:
+        run_id: The run.
+        lessons: Its lessons.
+        is_lost_by: Whether a reason of a loss is that of the outage.
+        since: Earliest time of the last assignment.
+
+    Returns:
+        The number of problems.
+    """
+    lost = LessonProblem.objects.filter(
+        run_id=run_id,
+        lesson__in=list(lessons),
+        state__in=(ProblemState.SKIPPED, ProblemState.RETURNED),
+        leased_at__gte=since,
+    ).exclude(reason__in=FINAL | {WORKER_LOST})
+    reasons = [one for one in lost.values_list("reason", flat=True).distinct() if is_lost_by(one)]
+    return lost.filter(reason__in=reasons).update(state=ProblemState.RETURNED, attempts=0)
+
+
 def has_unfinished(run_id: int, lessons: Iterable[str]) -> bool:
     """Return whether problems of some lessons are leased, or wait to be assigned again."""
     return LessonProblem.objects.filter(

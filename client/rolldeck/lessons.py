@@ -20,6 +20,7 @@ Count = Annotated[int, Meta(ge=0)]
 Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
 FAILURE_KIND: Final = r"^[a-z_]{1,40}$"
 FailureKind = Annotated[str, Meta(pattern=FAILURE_KIND)]
+Message = Annotated[str, Meta(max_length=2000)]
 LessonName = Annotated[str, Meta(max_length=64)]
 ProblemNumber = Annotated[int, Meta(ge=0, lt=1 << 53)]
 ProblemNumbers = Annotated[list[ProblemNumber], Meta(max_length=1 << 20)]
@@ -122,10 +123,12 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     evaluation: str = ""
     """Id of the leased evaluation, for mode eval."""
     fence: Count = 0
-    error: Annotated[str, Meta(max_length=2000)] = ""
+    error: Message = ""
     """Error that kept the environment from yielding results."""
     failed: Annotated[dict[FailureKind, Count], Meta(max_length=MOST_FAILURE_KINDS)] = {}
     """Rollouts that failed or have no score, by kind, those of refills included."""
+    errors: Annotated[dict[FailureKind, Message], Meta(max_length=MOST_FAILURE_KINDS)] = {}
+    """Newest error of failed rollouts, or of the whole task, by kind."""
     refilled: Count = 0
     """Rollouts that took the place of failed ones."""
     lost_siblings: Count = 0

@@ -317,6 +317,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     machine: MachineUsage | None = None
     """Usage of its machine; null if another worker of the machine reports it."""
     transfers: WeightsTransfers = WeightsTransfers()
+    unanswered_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    """Time for which its inference server has answered no request; 0 after an answer."""
     replicas: Annotated[list[ReplicaReport], Meta(max_length=256)] = []
     """Replicas of its inference server; empty if it generates itself."""
 

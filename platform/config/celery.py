@@ -20,6 +20,7 @@ _JOBS: Final = {
     "measure runs": ("rollouts.jobs.measure_runs", 10.0),
     "measure resources": ("rollouts.jobs.measure_resources", 10.0),
     "diagnose runs": ("rollouts.jobs.diagnose_runs", 10.0),
+    "apply failure budgets": ("rollouts.jobs.apply_failure_budgets", 5.0),
     "forget outcomes": ("rollouts.jobs.delete_old_outcomes", 600.0),
     "forget machine samples": ("rollouts.jobs.delete_old_machine_samples", 600.0),
     "forget silent parts": ("runs.jobs.delete_silent_processes", 600.0),

@@ -15,6 +15,7 @@ from rollouts.control.models import (
     LogRequest,
     MachineCordon,
     MachineSample,
+    Outage,
     Recording,
     WeightsDelivery,
     WorkerAttempt,
@@ -49,6 +50,12 @@ register_read_only(
     filters=("mode", RUN_FILTER),
     dashboard="/runs/{run}/trajectories?spread=return",
     may_grow=True,
+)
+register_read_only(
+    Outage,
+    columns="began_at run_link lesson cause reason probes probe_at ended_at end_reason",
+    filters=("cause", RUN_FILTER),
+    dashboard="/runs/{run}/events",
 )
 register_read_only(
     WeightsDelivery,

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from rolldeck.wire import ReportedFleetState, ReportedSlotState, ReportedWorkerState
+from runs.config.rules.failure_budget import CAUSES
 from runs.lifecycle.models import Run
 
 # Models of fleets: their last reports and measurements.
@@ -89,6 +90,36 @@ class Fleet(models.Model):
         return f"fleet of run {self.run_id}"
 
 
+class Outage(models.Model):
+    """Failures of one cause that paused a run, or stopped one of its lessons.
+
+    While it is open, the platform assigns probes: tasks of one problem.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="outages", db_index=False)
+    lesson = models.CharField(max_length=64, blank=True, help_text="Empty for the whole run.")
+    cause = models.CharField(max_length=16, choices=[(one, one) for one in CAUSES])
+    reason = models.TextField(help_text="Failures and newest error at its begin.")
+    began_at = models.DateTimeField()
+    probes = models.PositiveIntegerField(default=0, help_text="Assigned so far.")
+    # Outages in short succession are probed at the intervals of the first one.
+    wait_step = models.PositiveIntegerField(default=0, help_text="Doublings of the interval.")
+    probe_at = models.DateTimeField(help_text="Earliest time of the next probe.")
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end_reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "lesson"], condition=Q(ended_at=None), name="outage_open_is_one"
+            )
+        ]
+        indexes = [models.Index(fields=["run", "-id"], name="outage_newest_first")]
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class FleetWorker(models.Model):
     """A rollout worker as last reported by its manager."""
 
@@ -139,6 +170,11 @@ class FleetWorker(models.Model):
     )
     transfers = models.JSONField(
         default=dict, blank=True, help_text="Outcome of the offered weights."
+    )
+    unanswered_seconds = models.FloatField(
+        default=0.0,
+        db_default=0.0,
+        help_text="Time for which its inference server has answered no request.",
     )
     replicas = models.JSONField(
         default=list, blank=True, help_text="Replicas of its inference server."

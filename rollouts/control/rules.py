@@ -230,6 +230,8 @@ NOT_REPORTING_AFTER: Final = timedelta(seconds=120)
 Longer than a restart of the web server may take: managers cannot report during a restart.
 """
 LAUNCH_BUDGET: Final = 10
+FAILURES_TO_PAUSE: Final = 3
+"""Launches in the window of the budget after which a run is paused if all workers fail again."""
 BUDGET_WINDOW: Final = timedelta(minutes=10)
 
 Desired = Literal["running", "paused", "draining", "stopped"]
@@ -261,6 +263,8 @@ class Action(StrEnum):
     END_DRAIN = "end drain"
     """The deadline has passed: end the manager and drop the remaining data."""
     FAIL = "fail"
+    PAUSE = "pause"
+    """Pause the run: every worker of its fleets fails, which worked before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,15 +293,20 @@ class FleetView:
     observed_at: datetime | None = None
     """Time of the current manager's last report; None before the first."""
     recent_launches_at: tuple[datetime, ...] = ()
+    probe_at: datetime | None = None
+    """Time of the next probe of the outage that has paused the run."""
     buffer_is_drained: bool = False
     drain_deadline_at: datetime | None = None
 
 
-def desired_of(status: RunStatus) -> Desired:
-    """Return the desired state of a fleet while its run is in `status`."""
+def desired_of(status: RunStatus, *, is_probed: bool = False) -> Desired:
+    """Return the desired state of a fleet while its run is in `status`.
+
+    With `is_probed`, the fleet of a paused run samples the probes of an outage, and nothing else.
+    """
     if status in TERMINAL or status is RunStatus.DRAFT:
         return "stopped"
-    if status is RunStatus.PAUSED:
+    if status is RunStatus.PAUSED and not is_probed:
         return "paused"
     if status is RunStatus.DRAINING:
         return "draining"
@@ -355,12 +364,21 @@ def _decide_running(view: FleetView, *, now: datetime) -> Decision:
     if view.status is RunStatus.QUEUED:
         # Any remaining manager, and the budget spent so far, belong to an earlier start of the run.
         return Decision(action=Action.LAUNCH, reason="the run was started")
+    is_ended = not view.has_manager or view.observed in _ENDED
+    if view.probe_at is not None and is_ended and not view.is_final:
+        if now < view.probe_at:
+            return Decision(action=Action.WAIT, reason="an outage has paused the run")
+        return Decision(action=Action.LAUNCH, reason="a probe of the outage")
     if not view.has_manager:
         if view.status is RunStatus.PAUSED:
             return Decision(action=Action.WAIT, reason="paused before its fleet was launched")
         return _launch(view, "the run has no manager", now=now)
     if view.observed == "failed" and view.is_final:
         return Decision(action=Action.FAIL, reason=view.reason)
+    if view.observed == "failed" and view.status is RunStatus.RUNNING:
+        recent = [at for at in view.recent_launches_at if now - at < BUDGET_WINDOW]
+        if len(recent) >= FAILURES_TO_PAUSE:
+            return Decision(action=Action.PAUSE, reason=view.reason)
     if view.observed in _ENDED:
         return _launch(view, f"its manager reported that the fleet is {view.observed}", now=now)
     if _silence(view, now=now) >= CHECK_AFTER:

@@ -197,6 +197,12 @@ class LessonOutcome(models.Model):
     reward_mean = models.FloatField(null=True, blank=True)
     seconds = models.FloatField(default=0.0)
     error = models.TextField(blank=True)
+    failures = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default=models.Value({}, models.JSONField()),
+        help_text="Failed episodes and their newest error, by cause.",
+    )
     answers = models.JSONField(
         default=list, blank=True, help_text="Sample answers of a micro-evaluation."
     )

@@ -160,6 +160,7 @@ class AlertKind(StrEnum):
     FLEET_SILENT = "fleet_silent"
     WORKERS_DOWN = "workers_down"
     ENVIRONMENTS_FAIL = "environments_fail"
+    OUTAGE = "outage"
     WEIGHTS_LATE = "weights_late"
     NO_GRADIENT = "no_gradient"
     LESSON_STALLED = "lesson_stalled"
@@ -235,6 +236,12 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         title="Environments fail",
         severity=Severity.WARNING,
         advice="Its page and `rolldeck run why` name the errors; fix the environment.",
+    ),
+    AlertKind.OUTAGE: KindNote(
+        title="An outage",
+        severity=Severity.ERROR,
+        advice="Repair the part that the message names. The run or lesson continues when a probe "
+        "succeeds, or when a person resumes it.",
     ),
     AlertKind.WEIGHTS_LATE: KindNote(
         title="Weights do not arrive",

@@ -42,6 +42,9 @@ class ScriptedServer:
         del tensors
         self.version = version
 
+    def unanswered_seconds(self) -> float:
+        return 0.0
+
     def outage(self) -> str:
         return ""
 

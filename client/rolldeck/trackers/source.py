@@ -191,6 +191,7 @@ LIFECYCLE: Final = (
     "lesson_steered",
     "lesson_failed",
     "lesson_stopped",
+    "outage_ended",
     "evaluation_requested",
     "evaluation_failed",
     "evaluation_lost",

@@ -4040,7 +4040,7 @@ export interface components {
          * @description Kind of an alert.
          * @enum {unknown}
          */
-        AlertKind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
+        AlertKind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "outage" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
         /**
          * AlertKindList
          * @description Every kind of alert.
@@ -6112,6 +6112,10 @@ export interface components {
             /** @default {} */
             failed: {
                 [key: string]: number;
+            };
+            /** @default {} */
+            errors: {
+                [key: string]: string;
             };
             /** @default 0 */
             refilled: number;
@@ -9130,6 +9134,8 @@ export interface components {
              *     }
              */
             transfers: components["schemas"]["WeightsTransfers"];
+            /** @default 0 */
+            unanswered_seconds: number;
             /** @default [] */
             replicas: components["schemas"]["ReplicaReport"][];
         };
@@ -9284,7 +9290,7 @@ export interface operations {
             query?: {
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
-                kind?: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
+                kind?: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "outage" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
                 /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Full name of the run. */

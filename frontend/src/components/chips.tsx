@@ -170,6 +170,8 @@ export function alertUrl(alert: Pick<AlertRow, "kind" | "run" | "subject"> & Par
       return `${run}/fleet`;
     case "run_failed":
       return `${run}/logs`;
+    case "outage":
+      return subject ? `${run}/curriculum?lesson=${subject}` : run;
     case "lesson_stalled":
     case "lesson_regressed":
       return `${run}/curriculum?lesson=${subject}`;

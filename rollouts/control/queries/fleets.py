@@ -17,12 +17,21 @@ from rollouts.control.models import (
     Fleet,
     FleetWorker,
     LogRequest,
+    Outage,
     Recording,
     WeightsDelivery,
     WorkerAttempt,
 )
 from rollouts.control.queries import machines
-from rollouts.control.rules import UNKNOWN_AFTER, Action, FleetView, LastReports, decide, desired_of
+from rollouts.control.rules import (
+    UNKNOWN_AFTER,
+    Action,
+    Desired,
+    FleetView,
+    LastReports,
+    decide,
+    desired_of,
+)
 from rollouts.control.schemas import (
     AttemptRow,
     FleetLog,
@@ -69,7 +78,7 @@ def control_of(run_id: int) -> FleetControl:
         raise RunNotFound(f"run {run_id} was deleted")
     weights = weights_commands.newest_command(run_id)
     orders: dict[str, Any] = {
-        "desired": desired_of(_status_of(run)),
+        "desired": _desired_of(run),
         "epoch": run.epoch,
         "policy_step": weights_commands.acting_step(run, weights),
         "admission_remaining": admission_remaining(run_id),
@@ -95,6 +104,17 @@ def control_of(run_id: int) -> FleetControl:
         machines=closed,
         **orders,
     )
+
+
+def outage_of_run(run: Run) -> Outage | None:
+    """Return the outage that has paused a run, so that its fleet samples probes."""
+    if run.status != RunStatus.PAUSED:
+        return None
+    return Outage.objects.filter(run=run, lesson="", ended_at=None).first()
+
+
+def _desired_of(run: Run) -> Desired:
+    return desired_of(_status_of(run), is_probed=outage_of_run(run) is not None)
 
 
 def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
@@ -140,6 +160,7 @@ def fleet_view(run_id: int) -> FleetView:
         launched_at=fleet.launched_at,
         observed_at=fleet.observed_at,
         recent_launches_at=tuple(fleet.recent_launches_at),
+        probe_at=outage.probe_at if (outage := outage_of_run(run)) else None,
         buffer_is_drained=status is RunStatus.DRAINING and is_drained(run_id),
         drain_deadline_at=run.drain_deadline_at,
     )
@@ -184,7 +205,7 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     run = Run.objects.only("status", "archived_at").get(pk=run_id)
     fleet = Fleet.objects.filter(run_id=run_id).first()
     if fleet is None:
-        return FleetState(desired=desired_of(_status_of(run)), observed="none")
+        return FleetState(desired=_desired_of(run), observed="none")
     # Slots by the id of their worker; there may be tens of thousands.
     slot_fields = SlotState.__struct_fields__
     slot_rows = EnvSlot.objects.filter(worker__fleet=fleet).order_by("slot")
@@ -206,7 +227,7 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     ]
     reports = last_reports(fleet)
     return FleetState(
-        desired=desired_of(_status_of(run)),
+        desired=_desired_of(run),
         observed=reports.state(now=now),  # type: ignore[arg-type]
         observed_at=fleet.heard_at,
         age_seconds=_age(fleet.heard_at, now=now),

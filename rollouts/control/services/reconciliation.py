@@ -18,7 +18,7 @@ from buffer.batches.services.expiry import drop_open
 from buffer.items.rules.states import DropReason
 from rollouts.control import rules as control_rules
 from rollouts.control.models import EnvSlot, Fleet, FleetWorker
-from rollouts.control.queries.fleets import fleet_view
+from rollouts.control.queries.fleets import fleet_view, outage_of_run
 from rollouts.control.queries.machines import closed_nodes, why_no_machine
 from rollouts.control.rules import (
     BUDGET_WINDOW,
@@ -29,6 +29,7 @@ from rollouts.control.rules import (
     decide,
     run_of,
 )
+from rollouts.control.services.outages import pause_run, record_probe
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, LaunchRefused
 from rollouts.control.services.reports import end_all_attempts
 from runs.access.models import ApiToken, TokenIssuer
@@ -103,18 +104,10 @@ def _act(
     if action is Action.WAIT:
         return
     if action is Action.LAUNCH:
-        # Any earlier manager is looked up first. While the cluster is unreachable or entirely
-        # cordoned, nothing is written, so the launch budget is not spent.
-        earlier = _fleet(run_id)
-        cluster.reach()
-        if reason_to_wait := why_no_machine():
-            raise LaunchRefused(reason_to_wait)
-        if earlier.actor_name:
-            cluster.kill(earlier.actor_name)
-        order = begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
-        if order is not None:
-            cluster.launch(order)
-            record_manager_placed(run_id=run_id, incarnation=order.incarnation, now=now)
+        _launch(run_id, reason, cluster=cluster, platform_url=platform_url, now=now)
+        return
+    if action is Action.PAUSE:
+        pause_run(run_id, cause="environment", reason=f"every worker fails: {reason}", now=now)
         return
     if action is Action.FAIL:
         move(run_id=run_id, target=RunStatus.FAILED, actor=ACTOR, reason=reason, now=now)
@@ -135,6 +128,26 @@ def _act(
     if fleet.incarnation:
         cluster.kill(fleet.actor_name)
         record_manager_ended(run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now)
+
+
+def _launch(
+    run_id: int, reason: str, *, cluster: Cluster, platform_url: str, now: datetime
+) -> None:
+    # Any earlier manager is looked up first. While the cluster is unreachable or entirely cordoned,
+    # nothing is written, so the launch budget is not spent.
+    earlier = _fleet(run_id)
+    cluster.reach()
+    if reason_to_wait := why_no_machine():
+        raise LaunchRefused(reason_to_wait)
+    if earlier.actor_name:
+        cluster.kill(earlier.actor_name)
+    order = begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
+    if order is None:
+        return
+    if (outage := outage_of_run(Run.objects.get(pk=run_id))) is not None:
+        record_probe(outage, now=now)
+    cluster.launch(order)
+    record_manager_placed(run_id=run_id, incarnation=order.incarnation, now=now)
 
 
 @transaction.atomic

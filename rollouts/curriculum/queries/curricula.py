@@ -32,6 +32,7 @@ from rollouts.tasks.rules.task import (
     unknown_stop_token,
 )
 from runs.config.rules import extensions
+from runs.config.rules.failure_budget import FailureBudget
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, errors_of
 from runs.config.services import registered_extensions
@@ -179,6 +180,7 @@ class RunCurriculum:
     """Names in topological order of their requirements."""
     dependents: dict[str, list[str]]
     """Lessons that require each lesson."""
+    failure_budget: FailureBudget
 
 
 # A run's configuration never changes once the run exists.
@@ -206,6 +208,7 @@ def curriculum_of(run_id: int) -> RunCurriculum:
         lessons=lessons,
         order=in_order(lessons),
         dependents=dict(dependents),
+        failure_budget=msgspec.convert(config.get("failure_budget", {}), FailureBudget),
     )
 
 

@@ -157,12 +157,18 @@ def store_changes(
 
 
 def stop_lesson(
-    row: Lesson, error: str, run: Run, curriculum: RunCurriculum, *, now: datetime
+    row: Lesson,
+    error: str,
+    run: Run,
+    curriculum: RunCurriculum,
+    *,
+    by: str = "its setting on_failure",
+    now: datetime,
 ) -> None:
     """Hold a lesson until an operator starts it again; a stopped lesson stays unchanged.
 
-    No task samples or evaluates it meanwhile; its open evaluations wait. The caller has locked the
-    row, and saves it.
+    No task samples or evaluates it meanwhile, except probes of an outage; its open evaluations
+    wait. The caller has locked the row, and saves it.
     """
     if row.hold == STOPPED:
         return
@@ -180,8 +186,7 @@ def stop_lesson(
     record_event(
         run_id=run.pk,
         kind="lesson_stopped",
-        message=f"lesson {row.name} has stopped for the run, by its setting on_failure; "
-        "start it again on Curriculum",
+        message=f"lesson {row.name} has stopped for the run, by {by}; start it again on Curriculum",
         reason=error,
         actor=ACTOR,
         level="error",

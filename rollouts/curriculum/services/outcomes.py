@@ -1,6 +1,7 @@
 """Outcomes of lesson tasks: progress and status changes, series, sample answers, retention."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +22,11 @@ from rollouts.curriculum.models import LessonOutcome as OutcomeRow
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
 from rollouts.curriculum.rules import pack
 from rollouts.curriculum.services.evaluations import settle_evaluation
+from rollouts.curriculum.services.failure_budget import (
+    end_outages,
+    failures_of,
+    stored_failures,
+)
 from rollouts.curriculum.services.lessons import (
     ACTOR,
     locked_rows,
@@ -31,9 +37,11 @@ from rollouts.curriculum.services.lessons import (
 )
 from rollouts.curriculum.services.problems import lose_problems
 from rollouts.lessons.rules import evaluation as evaluation_rules
+from rollouts.lessons.rules.failures import Failures
 from rollouts.lessons.rules.lessons import Counts, LessonStatus, Outcome, Progress
 from rollouts.lessons.rules.strategy import Change
 from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figures
+from runs.config.rules.failure_budget import Cause
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from web.live.announcements import announce
@@ -84,7 +92,8 @@ def count_outcome(
     rows = locked_rows(run_id, lesson, curriculum)
     run = Run.objects.only("epoch", "policy_step").get(pk=run_id)
     is_counted = outcome.mode != "micro_eval" and outcome.epoch == run.epoch
-    if not _store(run_id, lesson, outcome, is_counted=is_counted, now=now):
+    failures = failures_of(outcome)
+    if not _store(run_id, lesson, outcome, failures, is_counted=is_counted, now=now):
         return OutcomeReceipt(is_new=False)
     if outcome.mode == "micro_eval":
         # Only the newest micro-evaluations of a lesson keep their answers.
@@ -132,12 +141,26 @@ def count_outcome(
             run_id, losses, _short_groups(run_id, lesson, outcome, now=now), epoch=outcome.epoch
         )
         announce(run_id, "ledger")
-    # After the commit: a transaction that holds lessons must not wait for series of metrics.
-    store = partial(store_outcome_metrics, run_id, lesson, outcome, now=now)
-    transaction.on_commit(store, robust=True)
+    _follow_up(run_id, lesson, outcome, failures, now=now)
     return OutcomeReceipt(
         is_new=True, changes=[f"{one.lesson}: {one.target}: {one.reason}" for one in made]
     )
+
+
+def _follow_up(
+    run_id: int,
+    lesson: str,
+    outcome: LessonOutcome,
+    failures: Mapping[Cause, Failures],
+    *,
+    now: datetime,
+) -> None:
+    """End outages and store series after the commit, which holds lessons but neither of these."""
+    rollouts = len(outcome.rewards)
+    end = partial(end_outages, run_id, lesson, rollouts=rollouts, failures=failures, now=now)
+    transaction.on_commit(end, robust=True)
+    store = partial(store_outcome_metrics, run_id, lesson, outcome, now=now)
+    transaction.on_commit(store, robust=True)
 
 
 def _short_groups(
@@ -184,7 +207,13 @@ def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
 
 
 def _store(
-    run_id: int, lesson: str, outcome: LessonOutcome, *, is_counted: bool, now: datetime
+    run_id: int,
+    lesson: str,
+    outcome: LessonOutcome,
+    failures: Mapping[Cause, Failures],
+    *,
+    is_counted: bool,
+    now: datetime,
 ) -> bool:
     """Store the outcome under its key; return False if the key exists."""
     count = len(outcome.rewards)
@@ -205,6 +234,7 @@ def _store(
             "reward_mean": sum(outcome.rewards) / count if count else None,
             "seconds": outcome.seconds,
             "error": outcome.error,
+            "failures": stored_failures(failures),
             "answers": msgspec.to_builtins(answers),
         },
     )

@@ -9,10 +9,12 @@ from django.db.models import F
 
 from buffer.problems.services import Problems, has_unfinished, lease_new, lease_returned
 from rolldeck.lessons import RolloutTask, TaskRequest
+from rollouts.control.queries.fleets import outage_of_run
 from rollouts.curriculum.models import Curriculum, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.rules import reweighted
 from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
+from rollouts.curriculum.services.failure_budget import due_probe
 from rollouts.curriculum.services.lessons import ACTOR, begin
 from rollouts.curriculum.services.problems import follow_problems, return_problems
 from rollouts.curriculum.services.steering import record_task_request
@@ -33,12 +35,16 @@ SHARES_AT_MOST: Final = 100
 """Lessons whose shares are stored as series at each version, those of the largest shares."""
 LAST: Final = "the last problems are sampled"
 """Reason to wait until all assigned problems have a group."""
+OUTAGE: Final = "the failure budget has paused the run"
+"""Reason to wait between two probes of an outage."""
 ALL_LOCKED: Final = "no lesson is unlocked; start a stopped one again on Curriculum"
 _WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
 
 
 def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> RolloutTask:
     """Return a due evaluation, otherwise rollouts of a lesson drawn by the strategy's shares.
+
+    During an outage, it returns one problem from time to time.
 
     Tasks of a run are assigned one after the other, so no two workers get the same problems.
     Returned problems come before new ones. The run drains once its maximum of rollouts is assigned,
@@ -66,24 +72,32 @@ def _assign(
     run_id: int, curriculum: RunCurriculum, request: TaskRequest, *, now: datetime
 ) -> RolloutTask:
     run = Run.objects.only("name", "status", "epoch", "policy_step").get(pk=run_id)
-    if run.status not in _WORKING:
+    outage = outage_of_run(run)
+    if run.status not in _WORKING and outage is None:
         return RolloutTask(kind="wait", reason=str(run.status), wait_seconds=WAIT_SECONDS)
     # Nothing may be generated without weights, or with those of another epoch.
     if run.policy_step == NO_POLICY_STEP or request.epoch != run.epoch:
         return RolloutTask(kind="wait", reason="weights", wait_seconds=WAIT_SECONDS)
     row = begin(run_id, curriculum)
     record_task_request(row, request.worker)
-    open_round(row, run, curriculum, now=now)
-    evaluation = lease_evaluation(run_id, request, curriculum, now=now)
-    if evaluation is not None:
+    if outage is None:
+        open_round(row, run, curriculum, now=now)
+        evaluation = lease_evaluation(run_id, request, curriculum, now=now)
+        if evaluation is not None:
+            row.save()
+            return evaluation
+    probe = due_probe(run_id, now=now)
+    if outage is not None and probe is None:
         row.save()
-        return evaluation
+        return RolloutTask(kind="wait", reason=OUTAGE, wait_seconds=WAIT_SECONDS)
     shares = _shares(row, run, curriculum, now=now)
+    if probe is not None and probe.lesson:
+        shares = {probe.lesson: 1.0}
     if not shares:
         row.save()
         return RolloutTask(kind="wait", reason=ALL_LOCKED, wait_seconds=WAIT_SECONDS)
     language = curriculum.language
-    most = {name: language.prompts_of(name) for name in shares}
+    most = {name: 1 if probe else language.prompts_of(name) for name in shares}
     returned = lease_returned(run_id, most, worker=request.worker, now=now)
     if returned is not None:
         row.save()
@@ -108,7 +122,7 @@ def _assign(
     name = draw(shares, draw_point(seed=curriculum.seed, task=row.tasks))
     row.tasks += 1
     row.save()
-    problems = _new_problems(run_id, name, curriculum, left=left)
+    problems = _new_problems(run_id, name, curriculum, many=most[name], left=left)
     lease_new(run_id, problems, worker=request.worker, now=now)
     return _task_of(problems, curriculum)
 
@@ -130,13 +144,11 @@ def _hold(row: Curriculum, most: int, *, now: datetime) -> RolloutTask:
 
 
 def _new_problems(
-    run_id: int, name: str, curriculum: RunCurriculum, *, left: int | None
+    run_id: int, name: str, curriculum: RunCurriculum, *, many: int, left: int | None
 ) -> Problems:
-    """Return problems that were never assigned, for at most `left` rollouts."""
-    language = curriculum.language
-    many = language.prompts_of(name)
+    """Return up to `many` problems that were never assigned, for at most `left` rollouts."""
     if left is not None:
-        many = min(many, left // language.group_size_of(name))
+        many = min(many, left // curriculum.language.group_size_of(name))
     lesson = Lesson.objects.filter(run_id=run_id, name=name)
     lesson.update(examples=F("examples") + many)
     # The row is locked until the end of the transaction.

@@ -11,6 +11,7 @@ from django.db.models import Count, Max
 
 from buffer.items.models import Batch
 from buffer.items.rules.states import BatchState, ItemKind
+from rollouts.control.models import Outage
 from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.rules.breaches import breach_start
@@ -147,6 +148,24 @@ def low_disk(_now: datetime) -> list[Condition]:
         f"pushes, weights and archives are refused below {gigabytes}"
     )
     return [Condition(kind=AlertKind.DISK_LOW, severity=Severity.WARNING, message=message)]
+
+
+def open_outages(_now: datetime) -> list[Condition]:
+    """Return the outages that pause a run or stop a lesson."""
+    found = Outage.objects.filter(ended_at=None, run__archived_at=None).order_by("-pk")
+    return [
+        Condition(
+            kind=AlertKind.OUTAGE,
+            run_id=run_id,
+            subject=lesson,
+            message=f"{f'lesson {lesson} of {run} has stopped' if lesson else f'{run} is paused'}: "
+            f"{reason}",
+            details={"lesson": lesson, "cause": cause},
+        )
+        for run_id, run, lesson, reason, cause in found.values_list(
+            "run_id", "run__name", "lesson", "reason", "cause"
+        )[:SEEN_AT_MOST]
+    ]
 
 
 def stalled_lessons(_now: datetime) -> list[Condition]:

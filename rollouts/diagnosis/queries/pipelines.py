@@ -14,7 +14,7 @@ from buffer.inspect.queries.group_statistics import groups_without_gradient
 from buffer.items.queries import arrival_drops
 from rolldeck.wire import StageTiming
 from rollouts.control.models import EnvSlot, Fleet, FleetWorker, WeightsDelivery, WorkerAttempt
-from rollouts.control.queries.fleets import last_reports
+from rollouts.control.queries.fleets import last_reports, outage_of_run
 from rollouts.control.rules import UNKNOWN_AFTER
 from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
@@ -133,6 +133,7 @@ def _measure(run: Run, *, now: datetime) -> tuple[Rates, TrainerPace | None, flo
         kind=run.kind,  # type: ignore[arg-type]
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
+        is_probed=outage_of_run(run) is not None,
         status_seconds=status_seconds,
         data_seconds=_least(status_seconds, _seconds_since(rates.arrived_at, now=now)),
         lease_seconds=_least(status_seconds, rates.since_lease_seconds),

@@ -63,6 +63,8 @@ class Facts:
     """Keys of the causes that were recorded last; their thresholds are relaxed."""
     reason: str = ""
     """Reason of the run's status, as given by an operator."""
+    is_probed: bool = False
+    """Whether an outage has paused the run, so that its fleet samples probes."""
     status_seconds: float | None = None
     """Seconds since the last change of the status."""
     data_seconds: float = 0.0

@@ -41,11 +41,14 @@ def paused(facts: Facts) -> Diagnosis | None:
     """Name a paused run."""
     if facts.status != "paused":
         return None
+    change = "Resume the run to continue."
+    if facts.is_probed:
+        change = "Repair the part that the error names: a probe that succeeds resumes the run."
     return Diagnosis(
         kind="not_running",
         summary="The run is paused: no data is generated, and queued data is still served.",
         evidence=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
-        change="Resume the run to continue.",
+        change=change,
     )
 
 

@@ -6,6 +6,7 @@ group with equal rewards has no advantage, and a group of identical answers has 
 
 import math
 import re
+import secrets
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -13,11 +14,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolldeck.lessons import METRIC_NAME, MOST_METRICS, LessonOutcome
+from rolldeck.lessons import METRIC_NAME, MOST_FAILURE_KINDS, MOST_METRICS, LessonOutcome
 from rolldeck.training.advantages import has_zero_variance
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
-from rollouts.fleet.groups.short_groups import Losses
+from rollouts.fleet.groups.short_groups import Losses, storable
 
 T = TypeVar("T")
 ENVIRONMENT: Final = "env."
@@ -208,19 +209,26 @@ def outcome_of(
     metrics: Mapping[str, float] | None = None,
     losses: Losses | None = None,
     lost: Mapping[str, list[int]] | None = None,
+    errors: Mapping[str, str] | None = None,
     pass_size: int = 0,
 ) -> LessonOutcome:
     """Return the outcome for the curriculum; without a batch, `error` is the reason.
 
-    Of `metrics`, the figures of the batch, it contains those of the environment.
+    Of `metrics`, the figures of the batch, it contains those of the environment. `errors` has the
+    errors of the whole task by kind.
     """
     found = statistics_of(batch) if batch else None
     rollouts = batch.rollouts if batch else []
     epoch, step = policy_version
     sizes = [len(group.rollouts) for group in batch.groups] if batch else []
     rollout_losses = losses or Losses()
+    newest = {storable(fault.kind): fault.message for fault in rollout_losses.faults}
+    newest |= {storable(kind): message for kind, message in (errors or {}).items()}
+    # A problem may be assigned again under the same seed.
+    nonce = secrets.token_hex(4)
+    place = f"{epoch}.{step}/{draw.seed}/{draw.first_example}"
     return LessonOutcome(
-        key=f"{worker_id}/{lesson}/{mode}/{epoch}.{step}/{draw.seed}/{draw.first_example}"[:200],
+        key=f"{worker_id}/{nonce}/{lesson}/{mode}/{place}"[:200],
         worker=worker_id,
         mode=mode,
         epoch=epoch,
@@ -238,6 +246,7 @@ def outcome_of(
         fence=lease.fence if lease else 0,
         error=error[:2000],
         failed=dict(rollout_losses.failed),
+        errors={kind: newest[kind][:2000] for kind in list(newest)[-MOST_FAILURE_KINDS:]},
         refilled=rollout_losses.refilled,
         lost_siblings=rollout_losses.siblings,
         lost_problems=dict(lost or {}),

@@ -30,7 +30,10 @@ from runs.config.rules.run_config import RunConfig
 
 POLL_SECONDS: Final = 0.2
 FAILED_PAUSE_SECONDS: Final = 2.0
-"""Pause after a lesson returned nothing, because there may be no other lesson to sample."""
+"""Pause after a task without a group, because there may be no other lesson to sample; each further
+one in succession doubles it.
+"""
+MOST_PAUSE_SECONDS: Final = 30.0
 
 Wants = Literal["command", "weights", "task", "room"]
 """Reason of a wait."""
@@ -81,6 +84,7 @@ class TaskLoop:
         self.command: WorkerCommand = IDLE
         self.is_busy = False
         self.episodes = 0
+        self._failures = 0
 
     def turn(self, worker: GroupRolloutWorker) -> None:
         """Run a task, or wait briefly for one."""
@@ -99,6 +103,12 @@ class TaskLoop:
         # Time lost to missing room or weights is recorded.
         if self._index == 0 and wants in ("room", "weights"):
             self._context.monitor.wait(time.monotonic() - began, wants=wants)
+
+    def pause(self) -> None:
+        """Wait after a task without a group, until the worker closes at most."""
+        seconds = FAILED_PAUSE_SECONDS * 2.0 ** min(self._failures, 16)
+        self._failures += 1
+        self._context.closing.wait(min(MOST_PAUSE_SECONDS, seconds))
 
     def _act(self, worker: GroupRolloutWorker) -> Wants | None:
         """Run a task if there is one; otherwise return the reason to wait."""
@@ -212,8 +222,9 @@ class TaskLoop:
         finally:
             self._context.supply.release(task.lesson, unused)
         if batch is None:
-            self._context.closing.wait(FAILED_PAUSE_SECONDS)
+            self.pause()
         else:
+            self._failures = 0
             self._micro_evaluate(worker, task, version)
         return True
 
@@ -245,11 +256,18 @@ class TaskLoop:
             )
         except LessonFailed as found:
             failure = found
-        except InferenceFailed:
+        except SamplingStopped:
+            if not self._context.closing.is_set():
+                # The other loop has ended the engine: no problem is at fault.
+                lost = {"inference_failed": list(numbers_of(task))[:count]}
+                with suppress(RolldeckError):
+                    self._report_failure(worker, task, version, None, lost)
+            raise
+        except InferenceFailed as unavailable:
             # The next turn builds a new engine; the platform knows that no problem is at fault.
             lost = {"inference_failed": list(numbers_of(task))[:count]}
             with suppress(RolldeckError):  # the next request for a task returns them as well
-                self._report_failure(worker, task, version, None, lost)
+                self._report_failure(worker, task, version, unavailable, lost)
             raise
         self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
         self._drop_losses(losses)
@@ -263,7 +281,7 @@ class TaskLoop:
         worker: GroupRolloutWorker,
         task: RolloutTask,
         version: Version,
-        failure: LessonFailed | None,
+        failure: LessonFailed | InferenceFailed | None,
         lost: Mapping[str, list[int]],
         losses: Losses | None = None,
     ) -> None:

@@ -107,6 +107,9 @@ class TorchInferenceServer:
         """
         self.adopt(self.prepare(tensors), version)
 
+    def unanswered_seconds(self) -> float:
+        return 0.0
+
     def outage(self) -> str:
         """Return an empty text: calls of a failed engine raise at once."""
         return ""

@@ -195,7 +195,8 @@ class GroupRolloutWorker:
             InferenceFailed: If the server can no longer generate.
         """
         generations = n_generations or self._language.evaluation.generations
-        error, stops, metrics = "", False, None
+        error, stops, metrics, errors = "", False, None, dict[str, str]()
+        unavailable: InferenceFailed | None = None
         try:
             batch, metrics = self.sample_batch(
                 lesson_id,
@@ -209,6 +210,10 @@ class GroupRolloutWorker:
         except LessonFailed as failure:
             self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
             batch, error, stops = None, str(failure), failure.stops
+            errors[failure.kind] = error
+        except InferenceFailed as failure:
+            batch, unavailable = None, failure
+            errors["inference_failed"] = str(failure)
         outcome = outcome_of(
             batch,
             lesson=lesson_id,
@@ -218,11 +223,14 @@ class GroupRolloutWorker:
             draw=rng,
             generations=generations,
             lease=lease,
-            error=error or ("" if batch else "no valid rollouts"),
+            error=error or ("" if batch or unavailable else "no valid rollouts"),
             stops=stops,
             metrics=metrics,
+            errors=errors,
         )
         self._record(lesson_id, outcome)
+        if unavailable is not None:
+            raise unavailable
         if not outcome.rewards:
             return None, batch
         figures = evaluation_figures(
@@ -269,7 +277,7 @@ class GroupRolloutWorker:
     def report_failure(
         self,
         lesson_id: str,
-        failure: LessonFailed | None,
+        failure: LessonFailed | InferenceFailed | None,
         *,
         draw: Draw,
         policy_version: Version,
@@ -277,10 +285,15 @@ class GroupRolloutWorker:
         losses: Losses | None = None,
         lost: Mapping[str, list[int]] = EMPTY,
     ) -> None:
-        """Record a task without a valid group; without `failure`, the lesson has no error.
+        """Record a task without a valid group; only a failure of the lesson is an error of it.
 
         A failure stops the lesson if its setting demands it.
         """
+        errors = dict[str, str]()
+        if isinstance(failure, InferenceFailed):
+            errors["inference_failed"], failure = str(failure), None
+        elif failure is not None:
+            errors[failure.kind] = str(failure)
         if failure and losses is None:  # Otherwise the failures of its rollouts are reported.
             self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
         self._record(
@@ -297,6 +310,7 @@ class GroupRolloutWorker:
                 stops=bool(failure and failure.stops),
                 losses=losses,
                 lost=lost,
+                errors=errors,
             ),
         )
 

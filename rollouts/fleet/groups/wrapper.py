@@ -155,6 +155,7 @@ class GroupWorkerWrapper(WorkerWrapper):
             dropped_steps=dropped,
             time_use=" ".join(filter(None, time_use)),
             slots=slots,
+            unanswered_seconds=self._policy.server.unanswered_seconds() if self._policy else 0.0,
             replicas=self._policy.server.replicas() if self._policy and is_reporting else [],
         )
         return WorkerState(
@@ -200,7 +201,10 @@ class GroupWorkerWrapper(WorkerWrapper):
             # The engine is unusable: the next turn builds a new one.
             self.events.add("inference_failed", str(failure), level="warning")
             self._end(worker)
-            raise
+            language = self.settings.fleet.config.language
+            if language is None or not language.inference:
+                raise  # a new process may help the own engine, but not another server
+            task.pause()
 
     def _built(self) -> GroupRolloutWorker | None:
         """Return the worker, built on the first call; None if it cannot be built."""

@@ -50,6 +50,9 @@ class InferenceServer(Protocol):
             WeightsDoNotFit: If names or shapes do not match the model.
         """
 
+    def unanswered_seconds(self) -> float:
+        """Return the time for which all requests have failed; 0 if the newest succeeded."""
+
     def outage(self) -> str:
         """Return for how long and why requests have failed; empty if the newest succeeded."""
 

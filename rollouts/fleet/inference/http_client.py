@@ -187,13 +187,16 @@ class HttpInferenceServer:
         if self._sleep is not None:
             self._sleep.rest()
 
+    def unanswered_seconds(self) -> float:
+        failing = self._failing
+        return 0.0 if failing is None else time.monotonic() - failing[0]
+
     def outage(self) -> str:
         """Return for how long and why requests have failed; empty if the newest succeeded.
 
         A failed request is repeated until its time limit; shorter outages are not reported.
         """
-        failing = self._failing
-        seconds = 0.0 if failing is None else time.monotonic() - failing[0]
+        failing, seconds = self._failing, self.unanswered_seconds()
         if failing is None or seconds < OUTAGE_SECONDS:
             return ""
         return (

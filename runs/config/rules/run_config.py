@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from rolldeck.structs import message_and_path
 from runs.config.rules import fleet_config, language_config
-from runs.config.rules.config_field import NO_LANGUAGE, applicable
+from runs.config.rules.config_field import NO_LANGUAGE, applicable, none_of
 from runs.config.rules.config_field import described as _field
+from runs.config.rules.failure_budget import FailureBudget
 from runs.config.rules.fleet_config import FleetConfig, StepEvaluationConfig
 from runs.config.rules.language_config import (
     EvaluationConfig,
@@ -160,6 +161,9 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         LanguageConfig | None,
         _field("Language", "Turns the run into a language run: lessons replace the environment."),
     ] = None
+    failure_budget: Annotated[FailureBudget, applicable(none_of("language", None))] = (
+        FailureBudget()
+    )
     num_steps: Annotated[
         int,
         _field(

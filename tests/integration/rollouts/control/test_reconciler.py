@@ -1,13 +1,15 @@
 """The reconciler brings fleets to their desired state."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 
-from rollouts.control.models import FleetWorker
+from rollouts.control.models import FleetWorker, Outage
 from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
 from rollouts.control.rules import Action, ActorState
+from rollouts.curriculum.services.failure_budget import apply_failure_budgets
 from runs.access.models import ApiToken
 from runs.access.services.tokens import authenticate
 from runs.events.models import RunEvent
@@ -283,3 +285,40 @@ def test_an_outside_run_drains_to_its_end_without_a_cluster() -> None:
     reconcile_run(run, cluster)
 
     assert status(run) is RunStatus.COMPLETED
+
+
+def test_an_outage_of_the_environments_pauses_the_run_until_they_step_again() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    sentence = "2 of 2 workers were given up: ConnectionError: no simulator at sim:9000"
+    moment = 1.0
+    while status(run) is RunStatus.RUNNING:
+        accept(run, report(run, state="failed", reason=sentence, sequence=1), now=later(moment))
+        decision = reconcile_run(run, cluster, now=later(moment + 1))
+        moment += 10.0
+        assert moment < 100.0, decision
+
+    run.refresh_from_db()
+    assert (run.status, run.status_reason) == ("paused", f"every worker fails: {sentence}")
+    assert runs_to_reconcile(now=later(moment)) == []
+    outage = Outage.objects.get()
+    assert (outage.cause, outage.lesson, outage.probes) == ("environment", "", 0)
+
+    launches = len(cluster.orders)
+    reconcile_run(run, cluster, now=outage.probe_at)
+    assert len(cluster.orders) == launches + 1
+    outage.refresh_from_db()
+    assert outage.probes == 1
+    probed = outage.probe_at - timedelta(seconds=1)
+    accept(run, report(run, state="failed", reason=sentence, sequence=1), now=probed)
+    assert reconcile_run(run, cluster, now=probed).action is Action.WAIT
+    apply_failure_budgets(now=probed)
+    assert status(run) is RunStatus.PAUSED
+
+    reconcile_run(run, cluster, now=outage.probe_at)
+    accept(run, report(run, worker(env_steps=128)), now=outage.probe_at)
+    apply_failure_budgets(now=outage.probe_at)
+
+    assert status(run) is RunStatus.RUNNING
+    [event] = RunEvent.objects.filter(kind="outage_ended")
+    assert (event.reason, event.actor) == (f"every worker fails: {sentence}", "failure budget")

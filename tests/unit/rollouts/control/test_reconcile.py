@@ -220,3 +220,48 @@ def test_a_run_that_ended_keeps_no_manager(status: RunStatus) -> None:
 
     assert decision.action is Action.END
     assert decision.reason == f"the run is {status}"
+
+
+THRICE = tuple(seconds_ago(60 * s) for s in range(3))
+
+
+@pytest.mark.parametrize(
+    ("status", "launches", "action"),
+    [
+        (RunStatus.RUNNING, 2, Action.LAUNCH),
+        (RunStatus.RUNNING, 3, Action.PAUSE),
+        (RunStatus.STARTING, 3, Action.LAUNCH),  # it has never worked
+    ],
+)
+def test_a_run_whose_workers_fail_three_times_is_paused(
+    status: RunStatus, launches: int, action: Action
+) -> None:
+    failing = reporting(
+        status, observed="failed", reason="no simulator", recent_launches_at=THRICE[:launches]
+    )
+
+    decision = decide(failing, now=NOON)
+
+    assert decision.action is action
+    assert "no simulator" in decision.reason or action is Action.LAUNCH
+
+
+@pytest.mark.parametrize(("due", "action"), [(-1, Action.LAUNCH), (1, Action.WAIT)])
+@pytest.mark.parametrize("has_manager", [True, False])
+def test_an_outage_is_probed_by_a_launch(due: float, action: Action, has_manager: bool) -> None:
+    paused = reporting(
+        RunStatus.PAUSED,
+        observed="failed",
+        has_manager=has_manager,
+        recent_launches_at=THRICE * 4,
+        probe_at=seconds_ago(-due),
+    )
+
+    assert decide(paused, now=NOON).action is action
+
+
+def test_a_fleet_that_samples_probes_needs_no_action() -> None:
+    probing = reporting(RunStatus.PAUSED, probe_at=seconds_ago(1))
+
+    assert decide(probing, now=NOON).action is Action.WAIT
+    assert desired_of(RunStatus.PAUSED, is_probed=True) == "running"
