@@ -92,13 +92,13 @@ RUN: Final[dict[str, list[Step]]] = {
     ],
     "howto/alerts.md": [
         Step('"Loss is high"', expected='"metric": ?"train/loss"'),
-        Step("alerts?severity=error", before=ALERT, replaced=(("alerts/12", "alerts/$ALERT"),)),
+        Step("alerts severity=error", before=ALERT, replaced=(("alerts/12", "alerts/$ALERT"),)),
         Step(
             "alerts/snoozes",
             before=ALERT,
             replaced=(
-                ('"alert": 12', "\"alert\": '$ALERT'"),
-                ("2027-01-01T00:00:00Z", "'$(date -u -d tomorrow +%FT%TZ)'"),
+                ("alert=12", "alert=$ALERT"),
+                ("2027-01-01T00:00:00Z", "$(date -u -d tomorrow +%FT%TZ)"),
             ),
         ),
         Step(

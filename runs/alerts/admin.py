@@ -21,9 +21,9 @@ register_read_only(
 )
 register_read_only(
     AlertRule,
-    columns="name metric comparator threshold for_seconds severity is_enabled run_link run_filter "
-    "changed_by",
-    filters=("is_enabled", "severity", RUN_FILTER),
+    columns="name metric comparator threshold for_seconds severity action is_enabled run_link "
+    "run_filter changed_by",
+    filters=("is_enabled", "severity", "action", RUN_FILTER),
     search_fields=("name", "metric"),
     search_help="A part of a rule's name or metric",
     ordering=("name",),

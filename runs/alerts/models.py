@@ -15,6 +15,7 @@ from runs.alerts.rules import (
     Comparator,
     DeliveryState,
     Limit,
+    RuleAction,
     Severity,
 )
 from runs.lifecycle.models import Run
@@ -46,6 +47,13 @@ class AlertRule(models.Model):
         default=0, help_text="Minimum duration of the breach, in seconds."
     )
     severity = models.CharField(max_length=8, choices=_choices(Severity))
+    action = models.CharField(
+        max_length=8,
+        choices=_choices(RuleAction),
+        default=RuleAction.NOTIFY,
+        db_default=RuleAction.NOTIFY,
+        help_text="Effect when it raises an alert.",
+    )
     runbook = models.TextField(blank=True, help_text="Instructions shown with its alerts.")
     run = models.ForeignKey(
         Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_rules"

@@ -55,6 +55,16 @@ _WORDS: Final = {
 }
 
 
+class RuleAction(StrEnum):
+    """Effect of a rule when it raises an alert for a run.
+
+    `pause` notifies and pauses the run, unless its alert was already open.
+    """
+
+    NOTIFY = "notify"
+    PAUSE = "pause"
+
+
 class InvalidRule(InvalidField):
     """The rule is invalid; `field` names the part."""
 
@@ -334,6 +344,8 @@ class Condition:
     severity: Severity | None = None
     """None for the default of its kind."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    pause_actor: str = ""
+    """Actor of the pause of the run when the alert is raised; empty for no pause."""
 
     @property
     def key(self) -> str:

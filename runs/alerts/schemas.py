@@ -5,7 +5,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from runs.alerts.rules import AlertKind, AlertState, Change, Comparator, DeliveryState, Severity
+from runs.alerts.rules import (
+    AlertKind,
+    AlertState,
+    Change,
+    Comparator,
+    DeliveryState,
+    RuleAction,
+    Severity,
+)
 from web.http.bodies import Reason
 from web.rules.pages import Page
 
@@ -177,6 +185,7 @@ class SetAlertRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     for_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
     """Time that the breach must last; for `no_data` the time without samples, at least 10."""
     severity: Severity = Severity.WARNING
+    action: RuleAction = RuleAction.NOTIFY
     runbook: Annotated[str, Meta(max_length=4000)] = ""
     """Instructions shown with the rule's alerts."""
     run: str | None = None
@@ -197,6 +206,7 @@ class AlertRuleRow(Struct, frozen=True, kw_only=True):
     threshold: float | None
     for_seconds: int
     severity: Severity
+    action: RuleAction
     runbook: str
     run: str | None
     run_uid: str | None

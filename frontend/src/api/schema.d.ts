@@ -4120,6 +4120,7 @@ export interface components {
             threshold: number | null;
             for_seconds: number;
             severity: components["schemas"]["Severity"];
+            action: components["schemas"]["RuleAction"];
             runbook: string;
             run: string | null;
             run_uid: string | null;
@@ -7670,6 +7671,14 @@ export interface components {
             wait_seconds: number;
         };
         /**
+         * RuleAction
+         * @description Effect of a rule when it raises an alert for a run.
+         *
+         *     `pause` notifies and pauses the run, unless its alert was already open.
+         * @enum {unknown}
+         */
+        RuleAction: "notify" | "pause";
+        /**
          * RunActivity
          * @description Recent activity of a run, shown in lists.
          */
@@ -8287,6 +8296,8 @@ export interface components {
             for_seconds: number;
             /** @default warning */
             severity: components["schemas"]["Severity"];
+            /** @default notify */
+            action: components["schemas"]["RuleAction"];
             /** @default  */
             runbook: string;
             /** @default null */

@@ -16,6 +16,7 @@ const EMPTY: Fields = {
   threshold: null,
   for_seconds: 0,
   severity: "warning",
+  action: "notify",
   runbook: "",
   run: null,
   filter: "",
@@ -25,6 +26,7 @@ const optionsOf = <T extends string>(labels: Record<T, string>) =>
   Object.entries<string>(labels).map(([value, label]) => ({ value: value as T, label }));
 const CONDITIONS = optionsOf(COMPARATORS);
 const SEVERITIES = optionsOf({ warning: "Warning", error: "Error" });
+const ACTIONS = optionsOf({ notify: "Notify", pause: "Notify and pause the run" });
 
 type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void };
 
@@ -32,12 +34,12 @@ type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void };
 export default function RuleDialog({ rule, start = {}, onClose }: Props) {
   const mayOperate = useMayOperate();
   const [fields, setFields] = useState<Fields>(() => {
-    const { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled } = rule ?? {
+    const { name, metric, comparator, threshold, for_seconds, severity, action, runbook, run, filter, is_enabled } = rule ?? {
       ...EMPTY,
       name: start.metric ?? "",
       ...start,
     };
-    return { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled };
+    return { name, metric, comparator, threshold, for_seconds, severity, action, runbook, run, filter, is_enabled };
   });
   const set = useSetRule(rule?.id ?? null);
   const refused = set.error instanceof ApiProblem ? set.error.fields : [];
@@ -59,7 +61,7 @@ export default function RuleDialog({ rule, start = {}, onClose }: Props) {
     required: true,
     onChange: (value) => change({ [name]: value === "" ? null : Number(value) }),
   });
-  const choice = <T extends string>(name: "comparator" | "severity", data: { value: T; label: string }[]) => ({
+  const choice = <T extends string>(name: "comparator" | "severity" | "action", data: { value: T; label: string }[]) => ({
     data,
     value: fields[name] as T,
     allowDeselect: false,
@@ -92,9 +94,10 @@ export default function RuleDialog({ rule, start = {}, onClose }: Props) {
         </SimpleGrid>
         <TextInput label="Run" placeholder="all runs that match the filter" {...text("run")} />
         {!fields.run && <TextInput label="Filter" placeholder="tag:ablation kind:language; all runs without one" {...text("filter")} />}
+        <TextInput label="Name" required maxLength={80} {...text("name")} />
         <SimpleGrid cols={2} spacing="sm">
-          <TextInput label="Name" required maxLength={80} {...text("name")} />
           <Select label="Severity" {...choice("severity", SEVERITIES)} />
+          <Select label="When it fires" {...choice("action", ACTIONS)} />
         </SimpleGrid>
         <Textarea label="Instructions" description="Shown on the alert." autosize minRows={2} maxLength={4000} {...text("runbook")} />
         <Checkbox label="Enabled" checked={fields.is_enabled} onChange={(event) => change({ is_enabled: event.currentTarget.checked })} />

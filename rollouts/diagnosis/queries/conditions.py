@@ -23,8 +23,8 @@ from rollouts.metrics.queries.metrics import EPOCH, datetime_of, newest_samples
 from rollouts.metrics.queries.series import SeriesRange, blocks_of_series
 from rollouts.metrics.rules import condensed, written
 from runs.alerts.models import AlertRule
-from runs.alerts.queries.conditions import enabled_rules, watched_runs
-from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, Limit, Severity
+from runs.alerts.queries.conditions import enabled_rules, uncleared_alerts, watched_runs
+from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, Limit, RuleAction, Severity
 from runs.lifecycle.rules import ACTIVE, RunStatus
 from web.disk_space import free_disk_bytes
 
@@ -210,25 +210,42 @@ def regressed_lessons(_now: datetime) -> list[Condition]:
 def rule_breaches(now: datetime) -> list[Condition]:
     """Return the present breaches of rules, one condition per rule and run.
 
-    A rule costs two queries; the history of a series is read only if its newest sample is beyond
-    the limit and the rule requires a duration.
+    A rule costs two queries, one that pauses runs three; the history of a series is read only if
+    its newest sample is beyond the limit and the rule requires a duration.
+
+    A rule that pauses runs raises alerts only for samples since the run was started or resumed.
+    Its alerts stay open while their run is paused, unless the rule was changed since, and after a
+    resumption while the breach lasts. So a resumed run is paused again only by a new breach.
     """
     found = (condition for rule in enabled_rules() for condition in _conditions(rule, now=now))
     return list(islice(found, SEEN_AT_MOST))
 
 
 def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
+    pauses = rule.action == RuleAction.PAUSE
+    raised = uncleared_alerts(rule) if pauses else []
+    for alert in raised:
+        is_paused = alert.run is not None and alert.run.status == RunStatus.PAUSED
+        if is_paused and rule.changed_at <= alert.first_seen_at:
+            yield Condition(
+                kind=AlertKind.RULE,
+                run_id=alert.run_id,
+                subject=alert.subject,
+                severity=Severity(alert.severity),
+                message=alert.message,
+                details=alert.details,
+            )
     runs = watched_runs(rule, now=now).order_by("-pk").values("pk")[:RUNS_AT_MOST]
     series = MetricSeries.objects.filter(name=rule.metric, run_id__in=runs).order_by("-run_id")
     columns = ("pk", "run_id", "run__name", "run__status_changed_at")
     watched = list(series.values_list(*columns))
     newest = newest_samples([row[0] for row in watched])
     watched = [row for row in watched if row[0] in newest]
+    wait = timedelta(seconds=rule.for_seconds)
     since: dict[int, datetime]
     if rule.limit.is_silence:
         # Paused runs are exempt: the time counts from the last resume.
         since = {pk: max(newest[pk].at, resumed_at) for pk, _, _, resumed_at in watched}
-        wait = timedelta(seconds=rule.for_seconds)
         since = {pk: at for pk, at in since.items() if now - at >= wait}
     else:
         beyond = [row[0] for row in watched if rule.limit.is_broken_by(newest[row[0]].value)]
@@ -236,6 +253,17 @@ def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
             since = _since(beyond, rule.limit, now=now)
         else:
             since = {pk: newest[pk].at for pk in beyond}
+        if pauses:
+            known = {alert.run_id for alert in raised}
+            since = {
+                pk: since[pk]
+                for pk, run_id, _, resumed_at in watched
+                if pk in since
+                and (
+                    run_id in known
+                    or (newest[pk].at >= resumed_at and now - max(since[pk], resumed_at) >= wait)
+                )
+            }
     for pk, run_id, run, _ in watched:
         if pk in since:
             yield Condition(
@@ -253,6 +281,7 @@ def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
                     "step": newest[pk].step,
                     "since": since[pk].isoformat(),
                 },
+                pause_actor=f"alert rule:{rule.name}" if pauses else "",
             )
 
 

@@ -14,6 +14,7 @@ from runs.alerts.rules import (
     SEEN_AT_MOST,
     AlertKind,
     Condition,
+    RuleAction,
     Severity,
     advice_for,
 )
@@ -48,6 +49,13 @@ def watched_runs(rule: AlertRule, *, now: datetime) -> QuerySet[Run]:
 def enabled_rules() -> list[AlertRule]:
     """Return the enabled rules."""
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk")[:RULES_AT_MOST])
+
+
+def uncleared_alerts(rule: AlertRule) -> list[Alert]:
+    """Return the alerts of a rule whose condition held at the last evaluation, with their runs."""
+    found = Alert.objects.filter(kind=AlertKind.RULE, subject=str(rule.pk), cleared_at=None)
+    own = ("subject", "severity", "message", "details", "first_seen_at")
+    return list(found.select_related("run").only(*own, "run__status").order_by("-pk"))
 
 
 def rule_of(rule_id: int, *, lock: bool = False) -> AlertRule:
@@ -91,6 +99,7 @@ def _rule_rows(rules: list[AlertRule]) -> list[AlertRuleRow]:
             threshold=rule.threshold,
             for_seconds=rule.for_seconds,
             severity=Severity(rule.severity),
+            action=RuleAction(rule.action),
             runbook=rule.runbook,
             run=rule.run.name if rule.run else None,
             run_uid=rule.run.uid if rule.run else None,

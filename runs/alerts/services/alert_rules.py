@@ -21,6 +21,7 @@ from runs.alerts.rules import (
     InvalidRule,
     InvalidSnooze,
     Limit,
+    RuleAction,
 )
 from runs.alerts.schemas import NewSnooze, SetAlertRule
 from runs.events.services import ACTOR_LENGTH, record_event
@@ -34,8 +35,8 @@ from web.rules.errors import Conflict
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.alert rules'))"
 _PARTS: Final = (
-    *("name", "metric", "comparator", "threshold", "for_seconds", "severity", "runbook"),
-    *("run_id", "run_filter", "is_enabled"),
+    *("name", "metric", "comparator", "threshold", "for_seconds", "severity", "action"),
+    *("runbook", "run_id", "run_filter", "is_enabled"),
 )
 
 
@@ -128,6 +129,7 @@ def _checked(body: SetAlertRule) -> dict[str, Any]:
         "threshold": limit.threshold,
         "for_seconds": limit.for_seconds,
         "severity": body.severity,
+        "action": body.action,
         "runbook": body.runbook,
         "is_enabled": body.is_enabled,
         "run_id": run_id,
@@ -140,6 +142,8 @@ def _audit(
 ) -> None:
     done = "created" if verb == "made" else verb
     summary = f"{done} the alert rule {rule.name}: {rule.metric} {rule.limit.condition}"
+    if rule.action == RuleAction.PAUSE:
+        summary += "; it pauses the run"
     record_event(
         run_id=rule.run_id,
         kind=f"alert_rule_{verb}",

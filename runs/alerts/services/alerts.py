@@ -11,6 +11,7 @@ evaluation is made up for by the next one. Apps above this one register their co
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,6 +31,9 @@ from runs.alerts.rules import (
 )
 from runs.alerts.services import webhooks
 from runs.events.services import ACTOR_LENGTH, record_event
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import MoveNotAllowed, RunVerb
+from runs.lifecycle.services.lifecycle import change_status
 from web.live import announcements
 from web.live.announcements import NO_RUN
 from web.rules.errors import Conflict
@@ -65,6 +69,7 @@ class AlertResolved(Conflict):
 def raise_alert(condition: Condition, *, now: datetime) -> int:
     """Raise an alert, or count another observation of the existing one; return its id.
 
+    A new alert of a condition with a `pause_actor` pauses the run, if its status permits that.
     An acknowledged alert stays acknowledged. An alert that a person resolved while its condition
     holds stays resolved.
     """
@@ -84,6 +89,16 @@ def raise_alert(condition: Condition, *, now: datetime) -> int:
     if times_seen == 1:
         alert = Alert.objects.select_related("run").get(pk=alert_id)
         webhooks.queue_deliveries(alert, "raised", now=now)
+        if condition.pause_actor and condition.run_id is not None:
+            # A concurrent request may have changed or archived the run.
+            with suppress(MoveNotAllowed, RunNotFound):
+                change_status(
+                    run_id=condition.run_id,
+                    verb=RunVerb.PAUSE,
+                    actor=condition.pause_actor,
+                    reason=condition.message,
+                    now=now,
+                )
     announce(condition.run_id)
     return int(alert_id)
 

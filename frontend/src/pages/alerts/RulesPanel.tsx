@@ -65,13 +65,14 @@ const columnsOf = (mayOperate: boolean, onEdit: (rule: number) => void, onDelete
     label: "Rule",
     className: "anywhere",
     value: ({ name }) => name,
-    cell: ({ id, name, metric, condition, severity }) => (
+    cell: ({ id, name, metric, condition, severity, action }) => (
       <>
         <UnstyledButton data-open onClick={() => onEdit(id)}>
           {visible(name)}
         </UnstyledButton>
         <div className="small soft">
           {visible(metric)} {condition} · {severity}
+          {action === "pause" && " · pauses the run"}
         </div>
       </>
     ),

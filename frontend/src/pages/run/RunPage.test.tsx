@@ -128,10 +128,12 @@ it("resets a run with its name and a reason", async () => {
   await waitFor(() => expect(server.bodies("POST", "/api/v1/runs/to-reset/reset")).toEqual([{ reason: "another tokenizer" }]));
 });
 
-it("takes a reason before a pause", async () => {
+it("takes a reason before a pause, and shows it", async () => {
   const server = serverFor();
   addRun(server, runOf("explained"));
-  server.on("POST", "/api/v1/runs/{run}/pause", () => addRun(server, runOf("explained", { status: "paused", allowed_verbs: ["resume"] })));
+  server.on("POST", "/api/v1/runs/{run}/pause", ({ body }) =>
+    addRun(server, runOf("explained", { status: "paused", allowed_verbs: ["resume"], status_reason: body.reason as string })),
+  );
   await load("/runs/explained");
   await press("More actions");
   fireEvent.click(await screen.findByRole("menuitem", { name: "Pause with a reason…" }));
@@ -140,6 +142,7 @@ it("takes a reason before a pause", async () => {
   fireEvent.click(asked.getByRole("button", { name: "Pause" }));
   await one("[data-status=paused]");
   expect(server.bodies("POST", "/api/v1/runs/explained/pause")).toEqual([{ reason: "the disk is swapped" }]);
+  expect(await screen.findByText("“the disk is swapped”")).toBeVisible();
 });
 
 it("edits the tags of a run in its header", async () => {

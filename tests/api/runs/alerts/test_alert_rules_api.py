@@ -49,11 +49,13 @@ def test_a_rule_is_created_listed_changed_and_deleted_with_reasons(olga: Client)
     row = made(olga, run="pole", reason="it diverged last week")
     assert (row["run"], row["filter"], row["condition"]) == ("pole", "", "above 5 for 1 min")
     assert (row["created_by"], row["firing"], row["is_enabled"]) == ("olga", 0, True)
+    assert row["action"] == "notify"
 
     path = f"alerts/rules/{row['id']}"
-    changed = send(olga, "put", path, {**RULE, "threshold": 9.0, "reason": "too loud"}).json()
-    assert (changed["threshold"], changed["run"]) == (9.0, None)
-    assert send(olga, "put", path, {**RULE, "threshold": 9.0}).json() == changed
+    louder = {**RULE, "threshold": 9.0, "action": "pause"}
+    changed = send(olga, "put", path, {**louder, "reason": "too loud"}).json()
+    assert (changed["threshold"], changed["action"], changed["run"]) == (9.0, "pause", None)
+    assert send(olga, "put", path, louder).json() == changed
     listed = olga.get("/api/v1/alerts/rules").json()
     assert (listed["results"], listed["at_most"]) == ([changed], RULES_AT_MOST)
 
@@ -67,6 +69,13 @@ def test_a_rule_is_created_listed_changed_and_deleted_with_reasons(olga: Client)
         ("alert_rule_deleted", "user:olga", "over"),
     ]
     assert events[1].details["threshold"] == {"before": 5.0, "after": 9.0}
+    assert events[1].details["action"] == {"before": "notify", "after": "pause"}
+    assert events[2].details["before"]["action"] == "pause"
+    condition = "the alert rule Loss is high: train/loss above 9 for 1 min; it pauses the run"
+    assert [event.message for event in events[1:]] == [
+        f"changed {condition}",
+        f"deleted {condition}",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +91,7 @@ def test_a_rule_is_created_listed_changed_and_deleted_with_reasons(olga: Client)
         ({"comparator": "no_data", "threshold": None, "for_seconds": 9}, "for_seconds"),
         ({"for_seconds": -1}, "for_seconds"),
         ({"severity": "loud"}, "severity"),
+        ({"action": "stop"}, "action"),
         ({"run": "nope"}, "run"),
         ({"filter": "state:nowhere"}, "filter"),
         ({"run": "pole", "filter": "tag:a"}, "filter"),
