@@ -135,17 +135,18 @@ def _tasks(run: Run, curriculum: RunCurriculum, *, now: datetime) -> dict[Cause,
         cause: now - timedelta(seconds=budget.limit_of(cause).window_seconds) for cause in CAUSES
     }
     # After an outage, only later failures count.
-    over = Outage.objects.filter(run=run, ended_at__gte=min(since.values()))
-    ended = dict(over.order_by("ended_at").values_list("lesson", "ended_at"))
+    found = Outage.objects.filter(run=run, ended_at__gte=min(since.values()))
+    ended = dict(found.order_by("ended_at").values_list("lesson", "ended_at"))
     rows = OutcomeRow.objects.filter(run=run, at__gte=min(since.values()), epoch=run.epoch)
     tasks: dict[Cause, list[Task]] = {cause: [] for cause in CAUSES}
     columns = ("lesson", "at", "samples", "failures")
     for lesson, at, samples, failures in rows.order_by("at", "pk").values_list(*columns):
         failed = {cause: Failures(*one) for cause, one in failures.items()}
         rollouts = samples + sum(one.rollouts for one in failed.values())
-        begin = max((end for name, end in ended.items() if name in {"", lesson}), default=None)
+        over = (end for name, end in ended.items() if name in {"", lesson})
+        is_later = all(end is None or at > end for end in over)
         for cause in CAUSES:
-            if at >= since[cause] and (begin is None or at > begin):
+            if is_later and at >= since[cause]:
                 tasks[cause].append(Task(lesson, rollouts, failed.get(cause)))
     return tasks
 
