@@ -5,8 +5,8 @@ import { drainText, newer, pendingRequest, uptimeText } from "./verbs";
 
 const run = (status: RunSummary["status"], at = "2026-01-01T00:00:00Z"): RunSummary =>
   ({ id: 1, kind: "fleet", status, status_changed_at: at }) as RunSummary;
-const fleet = (observed: string): FleetPart =>
-  ({ desired: "running", observed, observed_at: null, reason: "", workers: [] }) as unknown as FleetPart;
+const fleet = (observed: string, desired = "paused"): FleetPart =>
+  ({ desired, observed, observed_at: null, reason: "", workers: [] }) as unknown as FleetPart;
 
 it("shows a request until the fleet applied it", () => {
   expect(pendingRequest(run("paused"), fleet("running"), true)).toBe("requested: paused; the fleet is still running");
@@ -22,6 +22,10 @@ it("shows no request while starting, with an unknown state, or without a fleet",
   expect(pendingRequest({ ...run("paused"), kind: "outside" }, fleet("none"), true)).toBeNull();
   expect(pendingRequest(run("completed"), fleet("stopped"), true)).toBeNull();
   expect(pendingRequest(run("paused"), undefined, true)).toBeNull();
+});
+
+it("shows no request while the fleet of a paused run probes an outage", () => {
+  expect(pendingRequest(run("paused"), fleet("running", "running"), true)).toBeNull();
 });
 
 it("uses the newer of response and live data", () => {

@@ -24,11 +24,12 @@ const FOLLOWED: Partial<Record<RunStatus, Followed>> = {
  * What the fleet has yet to do for the run's status: `requested: paused; 2 of 3 workers paused`.
  *
  * Null once it is applied, without a fleet, while the run starts (which ends with the first env step,
- * not with the fleet's start), and while the fleet's state is unknown.
+ * not with the fleet's start), while the fleet's state is unknown, and in an outage, which the fleet probes.
  */
 export function pendingRequest(run: RunSummary, fleet: FleetPart | undefined, isProven: boolean): string | null {
   if (run.kind === "outside" || !fleet || !isProven) return null;
   if (run.status === "starting" && fleet.observed === "none") return "requested: starting; no fleet yet";
+  if (run.status === "paused" && fleet.desired === "running") return null;
   const wanted = FOLLOWED[run.status];
   if (!wanted || wanted.fleet.includes(fleet.observed)) return null;
   const workers = fleet.workers ?? [];
