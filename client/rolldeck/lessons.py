@@ -114,6 +114,8 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Success of each episode, ``[N]``."""
     tokens: Count = 0
     """Tokens written by the policy."""
+    length_p95: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    """95th percentile of the tokens of an episode."""
     truncated: Count = 0
     """Episodes cut off at the maximum length."""
     zero_variance_groups: Count = 0

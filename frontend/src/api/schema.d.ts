@@ -6097,6 +6097,8 @@ export interface components {
             /** @default 0 */
             tokens: number;
             /** @default 0 */
+            length_p95: number;
+            /** @default 0 */
             truncated: number;
             /** @default 0 */
             zero_variance_groups: number;

@@ -340,9 +340,21 @@ def store_outcome_metrics(
         f"{prefix}/tokens": outcome.tokens / count,
         f"{prefix}/truncated_share": outcome.truncated / count,
     }
+    if outcome.length_p95:
+        values[f"{prefix}/length_p95"] = outcome.length_p95
+    if outcome.seconds > 0:
+        values[f"{prefix}/tokens_per_second"] = outcome.tokens / outcome.seconds
     if outcome.mode == "train":
         failed = sum(outcome.failed.values())
-        values[f"{prefix}/failed_share"] = failed / (count + failed)
+        sizes = outcome.sizes or [outcome.generations] * (count // outcome.generations)
+        values |= {
+            f"{prefix}/failed_share": failed / (count + failed),
+            f"{prefix}/reward_deviation": evaluation_rules.deviation_in_groups(
+                outcome.rewards, sizes
+            ),
+            f"{prefix}/zero_variance_share": outcome.zero_variance_groups / len(sizes),
+            f"{prefix}/duplicate_share": outcome.duplicates / count,
+        }
     if outcome.mode == "eval":
         found = evaluation_rules.figures_of(
             outcome.rewards, outcome.successes, generations=outcome.generations

@@ -238,6 +238,7 @@ def outcome_of(
         rewards=[rollout.reward for rollout in rollouts],
         successes=[rollout.is_correct for rollout in rollouts],
         tokens=found.tokens if found else 0,
+        length_p95=found.length_p95 if found else 0.0,
         truncated=found.truncated if found else 0,
         zero_variance_groups=found.zero_variance_groups if found else 0,
         duplicates=found.duplicates if found else 0,

@@ -221,3 +221,14 @@ def has_stalled(results: Sequence[Counts]) -> bool:
         return False
     gained, spread = gain(before, after)
     return gained <= Z_95 * spread
+
+
+def deviation_in_groups(rewards: Sequence[float], sizes: Sequence[int]) -> float:
+    """Return the mean over groups of the population standard deviation of their rewards.
+
+    Args:
+        rewards: Rewards by group, ``[Σ sizes]``.
+        sizes: Rewards of each group, 1 or more.
+    """
+    groups = np.split(np.asarray(rewards, dtype=np.float64), np.cumsum(sizes)[:-1])
+    return float(np.mean([group.std() for group in groups]))

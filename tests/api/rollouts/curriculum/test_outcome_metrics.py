@@ -33,16 +33,44 @@ def test_a_training_outcome_becomes_samples_with_the_metrics_of_its_environment(
     lessons = Class({"a": lesson()})
     lessons.publish(3)
 
-    lessons.report("a", [1.0, 0.0, 0.5, 0.0], tokens=40, truncated=1, metrics={"turns_mean": 1.5})
+    lessons.report(
+        "a",
+        [1.0, 0.0, 0.5, 0.5],
+        generations=2,
+        tokens=40,
+        length_p95=14.5,
+        truncated=1,
+        duplicates=1,
+        zero_variance_groups=1,
+        seconds=2.0,
+        metrics={"turns_mean": 1.5},
+    )
 
     assert series(lessons) == {
-        "rollout/a/success": [(3, 0.5)],
-        "rollout/a/reward": [(3, 0.375)],
+        "rollout/a/success": [(3, 0.75)],
+        "rollout/a/reward": [(3, 0.5)],
+        "rollout/a/reward_deviation": [(3, 0.25)],
+        "rollout/a/zero_variance_share": [(3, 0.5)],
+        "rollout/a/duplicate_share": [(3, 0.25)],
         "rollout/a/tokens": [(3, 10.0)],
+        "rollout/a/length_p95": [(3, 14.5)],
+        "rollout/a/tokens_per_second": [(3, 20.0)],
         "rollout/a/truncated_share": [(3, 0.25)],
         "rollout/a/failed_share": [(3, 0.0)],
         "env/a/turns_mean": [(3, 1.5)],
     }
+
+
+def test_the_figures_of_groups_of_several_sizes_are_those_of_each_group() -> None:
+    lessons = Class({"a": lesson()})
+
+    lessons.report("a", [1.0, 0.0, 2.0], generations=2, sizes=[2, 1], zero_variance_groups=0)
+
+    found = series(lessons)
+    assert found["rollout/a/reward_deviation"] == [(0, 0.25)]
+    assert found["rollout/a/zero_variance_share"] == [(0, 0.0)]
+    # A worker of an earlier release sends neither length nor time.
+    assert not {"rollout/a/length_p95", "rollout/a/tokens_per_second"} & found.keys()
 
 
 def test_evaluations_of_both_kinds_become_samples() -> None:
