@@ -139,6 +139,12 @@ class MeasureCursor(models.Model):
     digest = models.BigIntegerField(default=0, help_text="Of this group.")
     digest_written_in = models.BigIntegerField(default=0)
     info_totals = models.JSONField(default=dict, blank=True, help_text="Of the fleet.")
+    weights_totals = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default=models.Value({}, models.JSONField()),
+        help_text="Transfers of weights to its workers.",
+    )
 
     def __str__(self) -> str:
         return f"measurements of run {self.run_id}"

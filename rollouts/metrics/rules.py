@@ -253,3 +253,20 @@ def written(value: float) -> float | NonFinite:
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"
+
+
+def transfer_figures(
+    before: Mapping[str, float], totals: Mapping[str, float]
+) -> dict[str, float | None]:
+    """Return the metrics of the transfers of weights between two totals over all workers.
+
+    Empty if no worker has received a version, or one has started again.
+    """
+    names = ("received", "seconds", "received_bytes")
+    received, seconds, size = (totals.get(name, 0) - before.get(name, 0) for name in names)
+    if received <= 0 or seconds <= 0 or size <= 0:
+        return {}
+    return {
+        "weights/transfer_seconds": seconds / received,
+        "weights/transfer_bytes_per_second": size / seconds,
+    }

@@ -30,6 +30,7 @@ from buffer.batches.queries.rates import (
     group_flow,
     trainer_wait_share,
 )
+from rollouts.control.queries.fleets import weights_transfers
 from rollouts.control.rules import info_figures
 from rollouts.metrics.models import MeasureCursor
 from rollouts.metrics.queries.measuring import (
@@ -46,7 +47,14 @@ from rollouts.metrics.queries.measuring import (
     runs_with_fleets,
     train_steps,
 )
-from rollouts.metrics.rules import OWN_PREFIX, WORKERS, at_rank, began_at, resource_values
+from rollouts.metrics.rules import (
+    OWN_PREFIX,
+    WORKERS,
+    at_rank,
+    began_at,
+    resource_values,
+    transfer_figures,
+)
 from rollouts.metrics.services.metrics import (
     Figure,
     InvalidMetrics,
@@ -112,6 +120,8 @@ class RunChanges:
     episodes: EpisodeFlow
     info_totals: Mapping[str, Any]
     """Sums of numeric values of `info`, of a fleet; empty without one."""
+    weights_totals: Mapping[str, float]
+    """Transfers of weights to the workers of a fleet; empty without one."""
 
     @classmethod
     def at(
@@ -133,6 +143,7 @@ class RunChanges:
             steps=steps,
             episodes=episode_flow(run.pk, after=before.episode_window, bounds=bounds),
             info_totals=run.fleet.info_totals if run.has_fleet and hasattr(run, "fleet") else {},
+            weights_totals=weights_transfers(run.pk) if run.has_fleet else {},
         )
 
     @property
@@ -162,6 +173,7 @@ def levels(run_changes: RunChanges) -> Found:
         "staleness/p95": at_rank(staleness, 0.95),
         **own,
         **info_figures(run_changes.before.info_totals, run_changes.info_totals),
+        **transfer_figures(run_changes.before.weights_totals, run_changes.weights_totals),
     }
 
 
@@ -290,6 +302,7 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     cursor.group_written_in, cursor.group = run_changes.groups.last
     cursor.digest_written_in, cursor.digest = run_changes.digested[0]
     cursor.info_totals = run_changes.info_totals
+    cursor.weights_totals = dict(run_changes.weights_totals)
     cursor.save()
     return True
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 
 from buffer.items.models import Batch
-from rolldeck.fleet_wire import InfoDrops, InfoSum
+from rolldeck.fleet_wire import InfoDrops, InfoSum, WeightsTransfers
 from rolldeck.wire import InfoWindow
 from rollouts.control.models import EpisodeWindow
 from rollouts.metrics.models import MetricSample, TokenTally
@@ -51,6 +51,31 @@ def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
     assert last_values["truncated_share"] == 0
     assert "zero_variance_share" not in last_values
     assert set(MetricSample.objects.filter(run=run, at=at(10)).values_list("amount")) == {(510,)}
+
+
+def test_transfers_of_weights_are_measured_by_version() -> None:
+    run = report_factories.rolling(FakeCluster())
+
+    def report(sequence: int, received: int, seconds: float, size: int) -> None:
+        transfers = WeightsTransfers(received=received, seconds=seconds, received_bytes=size)
+        busy = report_factories.worker(env_steps=100 * sequence, transfers=transfers)
+        report_factories.accept(run, report_factories.report(run, busy, sequence=sequence))
+
+    report(1, received=1, seconds=2.0, size=1_000)
+    measure(run, 0)
+    report(2, received=3, seconds=3.0, size=3_000)
+    measure(run, 10)
+
+    values = last(run)
+    assert values["weights/transfer_seconds"] == 0.5
+    assert values["weights/transfer_bytes_per_second"] == 2_000
+    # A worker that starts again counts from 0.
+    report(3, received=1, seconds=9.0, size=1_000)
+    measure(run, 20)
+    report(4, received=1, seconds=9.0, size=1_000)
+    measure(run, 30)
+    samples = MetricSample.objects.filter(run=run, series__name="rolldeck/weights/transfer_seconds")
+    assert list(samples.order_by("pk").values_list("value", flat=True)) == [2.0, 0.5]
 
 
 def test_the_return_is_that_of_the_last_twenty_episodes_at_each_train_step() -> None:
