@@ -133,6 +133,7 @@ def test_a_version_that_one_replica_lacks_is_in_use_reported_and_retried(tmp_pat
         assert f"1 of 2 replicas cannot be reached: http://127.0.0.1:{port}: " in (
             served.loader.refusal
         )
+        eventually(lambda: served.refusals(), 60.0)
         [event] = served.refusals()
         assert event.details["version"] == [1, 1]
         with listening(served.stand_in.app(), port=port):
