@@ -55,7 +55,7 @@ register_read_only(
     Outage,
     columns="began_at run_link lesson cause reason probes probe_at ended_at end_reason",
     filters=("cause", RUN_FILTER),
-    dashboard="/runs/{run}/events",
+    dashboard="/runs/{run}/fleet",
 )
 register_read_only(
     WeightsDelivery,

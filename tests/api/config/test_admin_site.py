@@ -52,6 +52,7 @@ WITHOUT_ROWS = {
     ),
     "rollouts.machinecordon",
     "rollouts.machinesample",
+    "rollouts.outage",
 }
 """Tables shown by the dashboard that the sample runs leave empty."""
 
