@@ -110,7 +110,7 @@ def _decisions(
     policy = _loaded(config, observation, device)
     obs, state = _observations(observation), policy.initial_state(ENVS)
     first = np.zeros(ENVS, dtype=np.bool_)
-    for _ in range(WARM_UP):
+    for _ in range(WARM_UP if device != "cpu" else 1):
         policy.act(obs, state, first)
     copies = copies_per_call(lambda: policy.act(obs, state, first), device)
     made, began = 0, time.monotonic()

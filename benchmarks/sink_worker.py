@@ -76,11 +76,17 @@ class SinkWorker:
             thread.start()
 
     def rate(self, seconds: float) -> float:
-        """Return the env steps per second over the given time, after the first fragment."""
+        """Return the env steps per second after the first fragment.
+
+        The measurement takes the given time, or longer until a step ends: one inference of a slow
+        policy takes more than a tenth of a second.
+        """
         while not self.collector.fragments_cut:
             time.sleep(0.05)
         steps, began = self.collector.env_steps, time.monotonic()
         time.sleep(seconds)
+        while self.collector.env_steps == steps:
+            time.sleep(0.05)
         return (self.collector.env_steps - steps) / (time.monotonic() - began)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from tests.stand_ins.vllm_server import VllmStandIn
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.full("starts a server with Ray, and waits for two minutes"),
+    pytest.mark.release("waits for minutes of an outage"),
 ]
 SENTENCE = "the model `small` was unloaded by an administrator"
 MOST_PER_MINUTE = 30
