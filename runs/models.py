@@ -7,6 +7,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models import (
     AdvantageRule,
     Environment,
+    EnvironmentNumbers,
     PolicyVersion,
     Run,
     RunDeletion,
@@ -30,6 +31,7 @@ __all__ = [
     "ApiToken",
     "Deployment",
     "Environment",
+    "EnvironmentNumbers",
     "LoginCount",
     "PartExit",
     "PolicyVersion",

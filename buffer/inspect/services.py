@@ -6,10 +6,11 @@ never blocks the forming, leasing or settling of batches.
 """
 
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.db import connection, transaction
@@ -20,13 +21,19 @@ from buffer.inspect.models import DigestCursor, GroupMark
 from buffer.inspect.queries.group_contents import digests_of
 from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import marks as rules
-from buffer.inspect.rules.group_digest import run_term
+from buffer.inspect.rules.group_digest import GroupDigest, run_term
 from buffer.inspect.rules.marks import Mark, MarkChange
+from buffer.inspect.rules.numbers import (
+    IgnoredNumber,
+    Numbers,
+    environment_prefix,
+    with_ignored,
+)
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services import lock_run
 from runs.events.services import record_event
-from runs.lifecycle.models import Run
+from runs.lifecycle.models import Environment, EnvironmentNumbers, Run
 from web.live.announcements import announce
 from web.sql import statements_of
 
@@ -88,7 +95,8 @@ def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
         sql.execute(SQL["groups_to_digest"], _position(cursor) | {"limit": GROUPS_AT_ONCE})
         rows = [_Row(*row) for row in sql.fetchall()]
     if rows:
-        _store_digests(Run.with_deleted.get(pk=run_id), rows)
+        made = _store_digests(Run.with_deleted.get(pk=run_id), rows)
+        _add_numbers(run_id, rows, made, now=now)
         cursor.written_in, cursor.item_id = rows[-1].written_in, rows[-1].group_id
     with connection.cursor() as sql:
         sql.execute(SQL["has_groups_to_digest"], _position(cursor))
@@ -134,8 +142,8 @@ def _position(cursor: DigestCursor) -> dict[str, Any]:
     return {"run": cursor.run_id, "written_in": str(cursor.written_in), "item": cursor.item_id}
 
 
-def _store_digests(run: Run, rows: list[_Row]) -> None:
-    """Store the digests of groups; groups that cannot be read get none."""
+def _store_digests(run: Run, rows: list[_Row]) -> Mapping[int, GroupDigest]:
+    """Store the digests of groups, and return them; groups that cannot be read get none."""
     made = digests_of(run, {row.group_id: row.env_id for row in rows})
     digests = []
     for row in rows:
@@ -171,6 +179,76 @@ def _store_digests(run: Run, rows: list[_Row]) -> None:
     }
     with connection.cursor() as sql:
         sql.execute(SQL["insert_digests"], params)
+    return made
+
+
+def _add_numbers(
+    run_id: int, rows: list[_Row], made: Mapping[int, GroupDigest], *, now: datetime
+) -> None:
+    """Add the numbers of new groups to those of their environments.
+
+    Groups of a lesson are left out: their outcomes have the numbers.
+    """
+    names: dict[int | None, str] = dict(
+        Environment.objects.filter(run_id=run_id).values_list("env_id", "desired_name")
+    )
+    by_environment = defaultdict[str, list[Numbers]](list)
+    for row in rows:
+        found = made.get(row.group_id)
+        if found is None or (row.env_id is None and found.lesson):
+            continue
+        if found.numbers.sums or found.numbers.ignored:
+            by_environment[names.get(row.env_id, "")].append(found.numbers)
+    # In a fixed order, so that two passes do not deadlock.
+    for name in sorted(by_environment):
+        EnvironmentNumbers.objects.bulk_create(
+            [EnvironmentNumbers(run_id=run_id, environment=name)], ignore_conflicts=True
+        )
+        stored = EnvironmentNumbers.objects.select_for_update().get(run_id=run_id, environment=name)
+        numbers = Numbers(sums={key: (total, n) for key, (total, n) in stored.pending.items()})
+        for one in by_environment[name]:
+            stored.keys += numbers.merge(one, prefix=environment_prefix(name), known={*stored.keys})
+        stored.pending = numbers.sums
+        stored.ignored = with_ignored(stored.ignored, numbers, now=now)
+        stored.save()
+
+
+class EnvironmentNumber(NamedTuple):
+    """Mean of the values of a key since the last measurement."""
+
+    environment: str
+    key: str
+    mean: float
+    values: int
+
+    @property
+    def series(self) -> str:
+        """Name of its series."""
+        return environment_prefix(self.environment) + self.key
+
+
+def take_numbers(run_id: int) -> list[EnvironmentNumber]:
+    """Take the pending numbers of a run's environments, in the transaction that stores them."""
+    rows = EnvironmentNumbers.objects.select_for_update().filter(run_id=run_id)
+    found = []
+    for row in rows.exclude(pending={}).order_by("environment"):
+        for key, (total, count) in row.pending.items():
+            found.append(EnvironmentNumber(row.environment, key, total / count, count))
+        row.pending = {}
+        row.save(update_fields=["pending"])
+    return found
+
+
+def ignore_numbers(run_id: int, refused: Sequence[EnvironmentNumber], *, now: datetime) -> None:
+    """Count numbers without a series, because their run has the maximum number of metrics."""
+    for name in sorted({one.environment for one in refused}):
+        numbers = Numbers()
+        for one in refused:
+            if one.environment == name:
+                numbers.ignore(IgnoredNumber.TOO_MANY_NAMES, one.key, one.values)
+        row = EnvironmentNumbers.objects.select_for_update().get(run_id=run_id, environment=name)
+        row.ignored = with_ignored(row.ignored, numbers, now=now)
+        row.save(update_fields=["ignored"])
 
 
 NAMED_AT_MOST: Final = 20

@@ -610,10 +610,10 @@ SELECT run_id,
 FROM buffer_tally WHERE run_id = ANY(%s) GROUP BY run_id
 
 -- groups_after --
--- Summarise the groups after a cursor by the interval of their arrival; they are of finished
--- transactions or of this one: no group can still appear before these.
+-- Summarise the groups after a cursor by the interval of their arrival, and by environment; they
+-- are of finished transactions or of this one: no group can still appear before these.
 WITH new AS MATERIALIZED (
-    SELECT i.written_in, i.id, i.received_at, i.sequences, i.tokens, i.longest_tokens,
+    SELECT i.written_in, i.id, i.env_id, i.received_at, i.sequences, i.tokens, i.longest_tokens,
         i.score_mean, i.score_min = i.score_max AS is_equal,
         width_bucket(i.received_at, %(bounds)s::timestamptz[]) AS interval_
     FROM buffer_trajectorygroup i
@@ -631,8 +631,9 @@ SELECT (SELECT n.written_in::text::bigint FROM new n
     avg(score_mean::numeric) FILTER (WHERE abs(score_mean) < 'Infinity')::float8,
     percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY score_mean)
         FILTER (WHERE abs(score_mean) < 'Infinity'),
-    interval_
-FROM new GROUP BY interval_ ORDER BY interval_
+    interval_, e.desired_name
+FROM new LEFT JOIN runs_environment e ON e.run_id = %(run)s AND e.env_id = new.env_id
+GROUP BY GROUPING SETS ((interval_), (e.desired_name)) ORDER BY interval_, count(*) DESC
 
 -- truncated_after --
 -- Summarise the digests after a cursor, which follow the groups in the order of transactions, with

@@ -9,6 +9,8 @@ with a stock ``atroposlib`` server.
 """
 
 import logging
+import math
+import re
 import shutil
 import threading
 import time
@@ -21,7 +23,7 @@ from rolldeck.client import ENDED
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswerError, RolldeckError, RunNotAcceptingError, RunOverError
 from rolldeck.http import Call, Connection
-from rolldeck.metrics import metrics_call
+from rolldeck.metrics import metrics_call, numbers
 from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
 from rolldeck.sender import GroupSender
 
@@ -29,6 +31,10 @@ logger = logging.getLogger("rolldeck")
 
 ATROPOS: Final = "/atropos/"
 """Path of Rolldeck's Atropos routes, before the name of the run."""
+ENVIRONMENTS: Final = "env/"
+"""Beginning of the names of the metrics of environments."""
+UNNAMED: Final = re.compile(r"[^\w./ -]")
+"""Characters that no name of a metric has."""
 CHECKPOINTS: Final = "env_checkpoints"
 """Folder of the states of environments in the checkpoint folder of a run."""
 WAITING_ANSWER: Final = "wait for trainer to start"
@@ -268,7 +274,8 @@ class RolloutHandler(Closing):
             self._sender.push_groups(signed)
         else:
             self._request(Call(method="POST", path=path, json=signed if several else signed[0]))
-        self._track("sent", groups=len(signed))
+        if self._tracker is not None:
+            self._track("sent", groups=len(signed), **_means(signed))
 
     def status(self) -> EnvironmentStatus:
         """Return the state of the queue for this environment."""
@@ -289,22 +296,30 @@ class RolloutHandler(Closing):
     def log(self, metrics: Mapping[str, float], *, step: int | None = None) -> None:
         """Store metrics of the environment with the run, and give them to the tracker.
 
-        A stock server has no metrics; there, only the tracker gets them.
+        The series of ``solved`` is ``env/<name>/solved``, with the name that the environment
+        desires; a name that begins with ``env/`` stays as it is. A stock server has no metrics;
+        there, only the tracker gets them.
 
         Args:
-            metrics: Numbers by name, such as ``env/solved``.
+            metrics: Numbers by name, at most 1,000.
             step: Train step; by default that of the last response.
 
         Raises:
+            ValueError: If a value is no number; nothing is stored.
             RolldeckError: If the platform refuses, or is unreachable.
         """
         at = self.step if step is None else step
+        own = f"{ENVIRONMENTS}{UNNAMED.sub('_', self.offer.desired_name)}/"
+        named = {
+            name if name.startswith(ENVIRONMENTS) else own + name: value
+            for name, value in numbers(metrics).items()
+        }
         base, is_of_run, _ = self._connection.url.partition(ATROPOS)
-        if is_of_run and metrics:
+        if is_of_run and named:
             run = self._connection.url.rstrip("/").rpartition("/")[2]
             path = f"/api/v1/runs/{run}/metrics"
-            self._connection.of(base).send(metrics_call(path, metrics, step=at))
-        self._track("metrics", current_step=at, **metrics)
+            self._connection.of(base).send(metrics_call(path, named, step=at))
+        self._track("metrics", current_step=at, metrics=named)
 
     def disconnect(self) -> None:
         """Unregister this environment; repeated calls do nothing."""
@@ -419,3 +434,13 @@ class RolloutHandler(Closing):
     def _track(self, kind: str, **values: Any) -> None:
         if self._tracker is not None:
             self._tracker(HandlerEvent(kind=kind, values=values))
+
+
+def _means(groups: Sequence[Group]) -> dict[str, float]:
+    """Return the mean score and the mean length in tokens of the sequences of groups."""
+    scores = [float(score) for group in groups for score in group.get("scores", ())]
+    means = {
+        "score_mean": [score for score in scores if math.isfinite(score)],
+        "tokens_mean": [float(len(row)) for group in groups for row in group.get("tokens", ())],
+    }
+    return {name: sum(values) / len(values) for name, values in means.items() if values}

@@ -178,7 +178,8 @@ class SetAlertRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Complete definition of an alert rule."""
 
     name: Annotated[str, Meta(min_length=1, max_length=80)]
-    metric: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
+    metric: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./* -]+$")]
+    """Name of a metric; ``*`` stands for any text, as in ``env/*/solved``."""
     comparator: Comparator
     threshold: float | None = None
     """Null for `not_finite` and `no_data`."""

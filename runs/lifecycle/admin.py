@@ -11,7 +11,15 @@ from django.utils.safestring import SafeString
 
 from runs.access.models import ApiToken
 from runs.events.models import RunEvent
-from runs.lifecycle.models import Environment, PolicyVersion, Run, RunDeletion, RunNote, Trainer
+from runs.lifecycle.models import (
+    Environment,
+    EnvironmentNumbers,
+    PolicyVersion,
+    Run,
+    RunDeletion,
+    RunNote,
+    Trainer,
+)
 from runs.lifecycle.services.deletion import RunActive, delete_run
 from web.admin.decisions import Decision, reason_or_page
 from web.admin.read_only import (
@@ -129,6 +137,12 @@ class EnvironmentAdmin(ReadOnlyAdmin):
         return links_to_lists(*self.belonging, run__id__exact=row.run_id, env_id=row.env_id)
 
 
+register_read_only(
+    EnvironmentNumbers,
+    columns="environment run_link keys pending ignored",
+    filters=(RUN_FILTER,),
+    dashboard="/runs/{run}/environments",
+)
 register_read_only(
     RunDeletion,
     columns="name requested_at requested_by reason items removed_items removed_rows removed_bytes"

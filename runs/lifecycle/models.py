@@ -398,6 +398,40 @@ class Environment(models.Model):
         return self.wandb_name
 
 
+class EnvironmentNumbers(models.Model):
+    """Numbers of an environment's groups that are not in its series yet.
+
+    Digests add them; the next measurement of the run takes them. Environments of one name share a
+    row.
+    """
+
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, db_index=False, related_name="environment_numbers"
+    )
+    environment = models.CharField(max_length=200, help_text="Name; empty if groups name none.")
+    keys = ArrayField(models.CharField(max_length=120), default=list)
+    pending = models.JSONField(default=dict, help_text="Sum and count of the values by key.")
+    ignored = models.JSONField(
+        default=dict, help_text="Values that are in no series by problem, with the newest key."
+    )
+
+    class Meta:
+        verbose_name_plural = "environment numbers"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "environment"], name="environment_numbers_are_one"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["run"], condition=~Q(pending={}), name="environment_numbers_pending"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"numbers of {self.environment} in run {self.run_id}"
+
+
 class PolicyVersion(models.Model):
     """Weights that a trainer published."""
 

@@ -12,6 +12,7 @@ from django.db.models import Q
 from runs.events.models import RunEvent
 from runs.lifecycle.models import (
     Environment,
+    EnvironmentNumbers,
     PolicyVersion,
     Run,
     RunDeletion,
@@ -32,6 +33,7 @@ from runs.lifecycle.schemas import (
     DeletionRow,
     EnvironmentRow,
     Event,
+    IgnoredNumbers,
     Notes,
     PolicyVersionRow,
     RefusedPushes,
@@ -297,15 +299,29 @@ def event_series(run_id: int, after_id: int | None, limit: int) -> list[Event]:
 def environments(*, run_id: int, now: datetime) -> list[EnvironmentRow]:
     """Return a run's environments in order of registration."""
     found = Environment.objects.filter(run_id=run_id).order_by("env_id")
-    return [environment_row(row, now=now) for row in found]
+    numbers = {row.environment: row for row in EnvironmentNumbers.objects.filter(run_id=run_id)}
+    return [_environment_row(row, numbers.get(row.desired_name), now=now) for row in found]
 
 
 def environment_row(row: Environment, *, now: datetime) -> EnvironmentRow:
+    """Return an environment for the API."""
+    numbers = EnvironmentNumbers.objects.filter(run=row.run_id, environment=row.desired_name)
+    return _environment_row(row, numbers.first(), now=now)
+
+
+def _environment_row(
+    row: Environment, numbers: EnvironmentNumbers | None, *, now: datetime
+) -> EnvironmentRow:
     """Return an environment for the API; one without recent calls is not connected."""
-    fields = {f: getattr(row, f) for f in EnvironmentRow.__struct_fields__}
-    refused = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
-    connected = row.connected and was_seen_recently(row.last_seen_at, now=now)
-    return EnvironmentRow(**fields | {"refused": refused, "connected": connected})
+    found = numbers or EnvironmentNumbers()
+    computed: dict[str, Any] = {
+        "refused": msgspec.convert(row.refused or {}, dict[str, RefusedPushes]),
+        "connected": row.connected and was_seen_recently(row.last_seen_at, now=now),
+        "numbers": len(found.keys),
+        "ignored_numbers": msgspec.convert(found.ignored, dict[str, IgnoredNumbers]),
+    }
+    stored = [name for name in EnvironmentRow.__struct_fields__ if name not in computed]
+    return EnvironmentRow(**{name: getattr(row, name) for name in stored}, **computed)
 
 
 def trainers(*, run_id: int) -> list[TrainerRow]:

@@ -322,6 +322,15 @@ class RefusedPushes(Struct, frozen=True, kw_only=True):
     """Groups of these pushes, all of which are lost."""
 
 
+class IgnoredNumbers(Struct, frozen=True, kw_only=True):
+    """Numbers of an environment's groups that are in no series, of one problem."""
+
+    values: int
+    key: str
+    """Key of the newest."""
+    newest_at: datetime
+
+
 class EnvironmentRow(Struct, frozen=True, kw_only=True):
     """A registered producer of data."""
 
@@ -338,6 +347,10 @@ class EnvironmentRow(Struct, frozen=True, kw_only=True):
     """Its pushes are counted as dropped, and batches do not wait for it."""
     refused: dict[str, RefusedPushes]
     """Refused pushes that named the environment, by reason; updated within seconds."""
+    numbers: int
+    """Number of its series of `info`, `metadata` and `overrides`, with those of its namesakes."""
+    ignored_numbers: dict[str, IgnoredNumbers]
+    """Values of these fields that are in no series, by problem."""
     held_at: datetime | None
     """Time at which a status first held it back, because the run is paused, draining or over; null
     while it may produce."""

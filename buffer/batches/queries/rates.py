@@ -269,6 +269,19 @@ class GroupFlow:
     parts: Sequence["GroupStatistics"] = ()
     """Statistics of the groups that arrived in each interval, in order; empty intervals are left
     out."""
+    environments: Sequence["EnvironmentStatistics"] = ()
+    """Statistics of the groups of each environment, those with the most groups first."""
+
+
+class EnvironmentStatistics(NamedTuple):
+    """Statistics of the groups of the environments of one name."""
+
+    environment: str
+    groups: int
+    mean_tokens: float | None
+    """Mean length of a sequence."""
+    score_mean: float | None
+    """Mean of the groups' mean scores; None if none is finite."""
 
 
 class GroupStatistics(NamedTuple):
@@ -317,13 +330,20 @@ def group_flow(run_id: int, *, after: FlowCursor, bounds: Sequence[datetime] = (
         after: Last group of the previous call.
         bounds: Ascending times between the intervals of the statistics.
     """
-    rows = _rows(SQL["groups_after"], run_id, after, bounds=list(bounds))
+    found = _rows(SQL["groups_after"], run_id, after, bounds=list(bounds))
+    # Those of an environment have no interval.
+    rows = [row for *row, _ in found if row[-1] is not None]
     return GroupFlow(
-        last=FlowCursor(*rows[0][:2]) if rows else after,
+        last=FlowCursor(*found[0][:2]) if found else after,
         groups=sum(groups for _, _, groups, *_ in rows),
         without_variance=sum(equal for _, _, _, equal, *_ in rows),
         first_at=min((first_at for _, _, _, _, first_at, *_ in rows), default=None),
-        parts=[GroupStatistics(*columns) for _, _, _, _, _, *columns in rows],
+        parts=[GroupStatistics(*row[5:]) for row in rows],
+        environments=[
+            EnvironmentStatistics(name, groups, tokens, score)
+            for _, _, groups, _, _, tokens, _, score, _, _, name in found
+            if name is not None
+        ],
     )
 
 

@@ -53,24 +53,27 @@ def facts_of(group: GroupArrays) -> Facts:
     found: dict[str, list[Value]] = {}
     for name in sorted(group.json.keys() - _OTHERS):
         prefix = "meta" if name == "metadata" else f"meta.{name}"
-        _add(found, prefix, _decoded(group, name), group.sequences)
+        _add(found, prefix, decoded_field(group, name)[0], group.sequences)
     for name in ("group_overrides", "overrides"):
-        _add(found, "override", _decoded(group, name), group.sequences)
+        _add(found, "override", decoded_field(group, name)[0], group.sequences)
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
 
-def _decoded(group: GroupArrays, name: str) -> Any:
+def decoded_field(group: GroupArrays, name: str) -> tuple[Any, bool]:
+    """Return the content of a field of a group, and whether it could be read; None if not."""
     text = group.json.get(name, b"null")
     try:
-        return msgspec.json.decode(text) if len(text) <= LARGEST_FIELD else None
+        return (msgspec.json.decode(text), True) if len(text) <= LARGEST_FIELD else (None, False)
     except (msgspec.MsgspecError, RecursionError):
-        return None
+        return None, False
 
 
 def _add(found: dict[str, list[Value]], prefix: str, content: Any, sequences: int) -> None:
     rows = content if isinstance(content, list) and len(content) == sequences else [content]
     for row in rows:
-        for key, value in _leaves(prefix, row, _DEEPEST):
+        for key, leaf in leaves(prefix, row):
+            if not is_fact(key) or (value := _value(leaf)) is None:
+                continue
             if key not in found and len(found) == MOST_FACTS:
                 continue
             values = found.setdefault(key, [])
@@ -81,15 +84,19 @@ def _add(found: dict[str, list[Value]], prefix: str, content: Any, sequences: in
                 values.append(value)
 
 
-def _leaves(key: str, value: Any, depth: int) -> Iterator[tuple[str, Value]]:
-    """Yield the texts, finite numbers and booleans of a value with their keys."""
+def leaves(key: str, value: Any, depth: int = _DEEPEST) -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested objects with their keys, the parts of which are joined by dots."""
     if isinstance(value, Mapping):
         for name, each in value.items() if depth else ():
-            if _KEY.fullmatch(name):
-                yield from _leaves(f"{key}.{name}", each, depth - 1)
-    elif "." not in key or len(key) > LONGEST_KEY or not _KEY.fullmatch(key):
-        return
-    elif isinstance(value, str):
-        yield key, value.replace("\x00", "\ufffd").encode(errors="replace").decode()[:LONGEST_TEXT]
-    elif isinstance(value, bool) or (isinstance(value, int | float) and abs(value) <= _LARGEST):
+            if name:
+                yield from leaves(f"{key}.{name}" if key else name, each, depth - 1)
+    else:
         yield key, value
+
+
+def _value(leaf: Any) -> Value | None:
+    """Return a text, finite number or boolean; None for other values."""
+    if isinstance(leaf, str):
+        return leaf.replace("\x00", "\ufffd").encode(errors="replace").decode()[:LONGEST_TEXT]
+    is_number = isinstance(leaf, int | float) and abs(leaf) <= _LARGEST
+    return leaf if isinstance(leaf, bool) or is_number else None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from buffer.inspect.rules.facts import Facts, facts_of
 from buffer.inspect.rules.message_parts import parts_of
+from buffer.inspect.rules.numbers import Numbers, numbers_of
 from buffer.inspect.rules.sequence_views import mean_advantages
 from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
 from rolldeck.training.advantages import of_batch
@@ -57,6 +58,8 @@ class GroupDigest:
     """See :func:`has_gradient`."""
     facts: Facts
     """Metadata and overrides by key, see :func:`facts_of`."""
+    numbers: Numbers
+    """Numbers for the series of its environment."""
     advantages: list[float | None]
     """Mean advantages of the same sequences; empty if the group has none."""
     correct: int | None
@@ -105,6 +108,7 @@ def digest(
         is_cut=is_cut or is_shortened,
         has_gradient=has_gradient(group),
         facts=facts_of(group),
+        numbers=numbers_of(group),
         advantages=mean_advantages(group, MOST_SEQUENCES),
         correct=_correct(content["is_correct"], group.sequences),
     )

@@ -163,6 +163,14 @@ class EnvironmentTracker(Closing):
                 if line["kind"] == "sent":
                     groups += line["groups"]
                     scalars.append(Scalar("environment/groups_sent", step, groups, at))
+                    scalars += [
+                        Scalar(f"environment/{name}", step, line[name], at)
+                        for name in ("score_mean", "tokens_mean")
+                        if name in line
+                    ]
+                elif line["kind"] == "metrics":
+                    values = line["metrics"].items()
+                    scalars += [Scalar(name, step, value, at) for name, value in values]
                 elif line["kind"] == "status":
                     scalars.append(Scalar("environment/queue_size", step, line["queue_size"], at))
                 elif line["kind"] in LIFECYCLE:

@@ -2259,7 +2259,7 @@ export interface paths {
         put?: never;
         /**
          * Record metric samples
-         * @description All or none.
+         * @description All or none. Tokens of the scope `env` record names that begin with `env/`.
          */
         post: operations["metrics_create"];
         delete?: never;
@@ -5190,6 +5190,10 @@ export interface components {
             refused: {
                 [key: string]: components["schemas"]["RefusedPushes"];
             };
+            numbers: number;
+            ignored_numbers: {
+                [key: string]: components["schemas"]["IgnoredNumbers"];
+            };
             held_at: string | null;
             /** Format: date-time */
             registered_at: string;
@@ -5840,6 +5844,16 @@ export interface components {
          */
         HTTPValidationError: {
             detail: Record<string, unknown>[];
+        };
+        /**
+         * IgnoredNumbers
+         * @description Numbers of an environment's groups that are in no series, of one problem.
+         */
+        IgnoredNumbers: {
+            values: number;
+            key: string;
+            /** Format: date-time */
+            newest_at: string;
         };
         /**
          * InfoDrops

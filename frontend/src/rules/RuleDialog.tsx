@@ -86,7 +86,7 @@ export default function RuleDialog({ rule, start = {}, onClose }: Props) {
       onClose={onClose}
     >
       <Stack gap="sm">
-        <TextInput label="Metric" placeholder="train/loss, rolldeck/queue/depth …" required data-autofocus {...text("metric")} />
+        <TextInput label="Metric" placeholder="train/loss, env/*/solved …" required data-autofocus {...text("metric")} />
         <SimpleGrid cols={3} spacing="sm">
           <Select label="Condition" {...choice("comparator", CONDITIONS)} />
           {hasLevel && <NumberInput label="Threshold" {...amount("threshold")} />}

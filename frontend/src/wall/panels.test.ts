@@ -1,5 +1,17 @@
 import { expect, it } from "vitest";
-import { branchesOf, LINES_AT_MOST, matched, namesOf, panelOf, problemOf, requestsOf, sourceOf, withWords } from "./panels";
+import {
+  branchesOf,
+  LINES_AT_MOST,
+  matched,
+  namesOf,
+  panelOf,
+  panelOfAll,
+  panelOfRule,
+  problemOf,
+  requestsOf,
+  sourceOf,
+  withWords,
+} from "./panels";
 import { presetsOf } from "./presets";
 
 const alone = new Set<string>();
@@ -9,6 +21,17 @@ it("reads names, regular expressions and expressions of metrics", () => {
   expect(sourceOf("/^layer/.*norm$/")).toEqual({ kind: "regex", pattern: "^layer/.*norm$" });
   expect(namesOf(sourceOf("= a / b"))).toEqual(["a", "b"]);
   expect(namesOf(sourceOf("= a /"))).toEqual([]);
+});
+
+it("draws the metrics of a rule, and those with a beginning", () => {
+  const names = ["env/a.b/solved", "env/a.b/turns", "env/axb/solved", "rolldeck/env/a.b/solved"];
+  const found = (text: string) => {
+    const source = sourceOf(text);
+    return source.kind === "regex" ? matched(names, source.pattern).names : namesOf(source);
+  };
+  expect(found(panelOfRule("env/*/solved"))).toEqual(["env/a.b/solved", "env/axb/solved"]);
+  expect(found(panelOfRule("env/a.b/solved"))).toEqual(["env/a.b/solved"]);
+  expect(found(panelOfAll("env/a.b/"))).toEqual(names.slice(0, 2));
 });
 
 it("has the error of an invalid panel", () => {

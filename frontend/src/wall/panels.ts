@@ -66,6 +66,14 @@ export function sourceOf(text: string): Source {
 /** The panel of a text in an address. */
 export const panelOf = (text: string): PanelSpec => ({ key: text, title: visible(text), source: sourceOf(text) });
 
+const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+
+/** The text of a panel of all metrics with a beginning. */
+export const panelOfAll = (prefix: string): string => `/^${literal(prefix)}/`;
+
+/** The text of the panel of a rule's metric, in which `*` stands for any text. */
+export const panelOfRule = (metric: string): string => (metric.includes("*") ? `/^${metric.split("*").map(literal).join(".*")}$/` : metric);
+
 /** The error of a panel's text; null if it is valid. */
 export function problemOf(source: Source): string | null {
   if (source.kind === "expression") return parsed(source.text).problem;

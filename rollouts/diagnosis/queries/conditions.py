@@ -1,8 +1,10 @@
 """Alert conditions of runs: diagnosis, queues, leases, lessons, the disk, and custom rules."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final, get_args
 
 from django.conf import settings
@@ -55,6 +57,12 @@ _FULL: Final = """
     WHERE r.archived_at IS NULL AND r.status = ANY(%s)
         AND (t.bytes >= %s OR t.items >= CASE r.kind WHEN 'fleet' THEN %s ELSE %s END)
     ORDER BY r.id DESC LIMIT %s"""
+ANY_TEXT: Final = "*"
+"""Part of a rule's metric that stands for any text, also for none."""
+SERIES_AT_MOST: Final = 2_000
+"""Maximum number of series, of the newest runs, in which a rule with such a part is evaluated."""
+NAMED: Final = 3
+"""Maximum number of metrics that a message names."""
 RUNS_AT_MOST: Final = 1_000
 """Maximum number of runs, the newest, in which one rule is evaluated."""
 READ_AT_ONCE: Final = 50
@@ -210,6 +218,9 @@ def regressed_lessons(_now: datetime) -> list[Condition]:
 def rule_breaches(now: datetime) -> list[Condition]:
     """Return the present breaches of rules, one condition per rule and run.
 
+    The metric of a rule may have ``*`` for any text: then one breach of several series is enough,
+    and the message names those beyond the limit.
+
     A rule costs two queries, one that pauses runs three; the history of a series is read only if
     its newest sample is beyond the limit and the rule requires a duration.
 
@@ -236,9 +247,16 @@ def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
                 details=alert.details,
             )
     runs = watched_runs(rule, now=now).order_by("-pk").values("pk")[:RUNS_AT_MOST]
-    series = MetricSeries.objects.filter(name=rule.metric, run_id__in=runs).order_by("-run_id")
-    columns = ("pk", "run_id", "run__name", "run__status_changed_at")
-    watched = list(series.values_list(*columns))
+    series = MetricSeries.objects.filter(run_id__in=runs).order_by("-run_id", "name")
+    if ANY_TEXT in rule.metric:
+        pattern = ".*".join(re.escape(part) for part in rule.metric.split(ANY_TEXT))
+        series = series.filter(name__regex=f"^{pattern}$")[:SERIES_AT_MOST]
+    else:
+        series = series.filter(name=rule.metric)
+    columns = ("pk", "run_id", "run__name", "run__status_changed_at", "name")
+    found = list(series.values_list(*columns))
+    watched = [row[:4] for row in found]
+    names = {row[0]: row[4] for row in found}
     newest = newest_samples([row[0] for row in watched])
     watched = [row for row in watched if row[0] in newest]
     wait = timedelta(seconds=rule.for_seconds)
@@ -264,18 +282,22 @@ def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
                     or (newest[pk].at >= resumed_at and now - max(since[pk], resumed_at) >= wait)
                 )
             }
-    for pk, run_id, run, _ in watched:
-        if pk in since:
+    for run_id, of_run in groupby(watched, key=itemgetter(1)):
+        broken = [(pk, run) for pk, _, run, _ in of_run if pk in since]
+        if broken:
+            pk, run = broken[0]
+            metrics = [names[pk] for pk, _ in broken]
+            more = f" and {len(metrics) - NAMED} more" if len(metrics) > NAMED else ""
             yield Condition(
                 kind=AlertKind.RULE,
                 run_id=run_id,
                 subject=str(rule.pk),
                 severity=Severity(rule.severity),
-                message=f"{rule.metric} of {run} is {rule.limit.condition}",
+                message=f"{', '.join(metrics[:NAMED])}{more} of {run} is {rule.limit.condition}",
                 details={
                     "title": rule.name,
                     "runbook": rule.runbook,
-                    "metric": rule.metric,
+                    "metric": metrics[0],
                     "threshold": rule.threshold,
                     "value": written(newest[pk].value),
                     "step": newest[pk].step,

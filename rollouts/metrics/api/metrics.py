@@ -32,7 +32,9 @@ from rollouts.metrics.schemas import (
 )
 from rollouts.metrics.schemas import MetricsReceipt as Receipt
 from rollouts.metrics.services.metrics import record_metrics
+from runs.access.api.identity import caller_of
 from runs.access.api.permissions import Readers, scoped
+from runs.access.rules import act_as
 from runs.lifecycle.queries import readable_run, readable_run_id, run_named
 from web.http import bodies
 from web.http.openapi import IDEMPOTENCY_KEY, between, listed, problems
@@ -102,14 +104,16 @@ class MetricsView(ApiView):
     def post(self, request: Request, run: str) -> HttpResponse:
         """Record metric samples.
 
-        All or none.
+        All or none. Tokens of the scope `env` record names that begin with `env/`.
         """
         push = bodies.read(request, MetricsPush)
         key = PushKey.of(request.headers.get("Idempotency-Key"), request.body)
         run_id, now = run_named(run).pk, timezone.now()
+        is_limited = not act_as("trainer").allows(caller_of(request), run=run)
 
         def store() -> Receipt:
-            return Receipt(stored=record_metrics(run_id=run_id, push=push, now=now))
+            stored = record_metrics(run_id=run_id, push=push, only_environments=is_limited, now=now)
+            return Receipt(stored=stored)
 
         result = run_idempotent(run_id=run_id, key=key, now=now, push=store, kind=Receipt)
         return bodies.answer(result.receipt, status=201, is_replayed=result.replayed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, Sum
+from django.db.models import Avg, Count, Exists, F, FloatField, Max, Min, OuterRef, Q, Sum
 from django.db.models.functions import Cast
 
 from buffer.batches.queries.rates import RunCounts, run_counts
@@ -16,7 +16,7 @@ from rollouts.fleet.process import spans
 from rollouts.metrics.models import MeasureCursor, MetricSeries
 from rollouts.metrics.queries.metrics import Sample, newest_samples
 from rollouts.metrics.rules import WORKERS_LISTED
-from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.models import EnvironmentNumbers, PolicyVersion, Run
 from runs.lifecycle.rules import ACTIVE, NO_POLICY_STEP, version_in_force
 from web import sql
 
@@ -176,21 +176,32 @@ def has_moved(cursor: MeasureCursor, counts: Mapping[str, int]) -> bool:
     return any(getattr(cursor, name) != count for name, count in counts.items())
 
 
+def runs_with_numbers(run_ids: Collection[int]) -> set[int]:
+    """Return the runs, of some, whose environments have numbers that are in no series yet."""
+    pending = EnvironmentNumbers.objects.filter(run_id__in=run_ids).exclude(pending={})
+    return set(pending.values_list("run_id", flat=True))
+
+
 def runs_to_measure() -> list[int]:
     """Return active runs with activity, or whose activity has just ended.
 
-    A run that has ended is included once more, so that its charts cover its last changes.
+    A run that has ended is included once more, so that its charts cover its last changes; and
+    again while its groups are digested.
     """
     ended_since = Q(status_changed_at__gt=F("measure_cursor__measured_at"))
-    selected = Run.objects.current().filter(Q(status__in=ACTIVE) | ended_since)
+    is_digested = Exists(
+        EnvironmentNumbers.objects.filter(run_id=OuterRef("pk")).exclude(pending={})
+    )
+    selected = Run.objects.current().filter(Q(status__in=ACTIVE) | ended_since | is_digested)
     runs = list(selected.select_related("measure_cursor", "fleet").order_by("pk"))
     counts = counts_of(runs)
     nothing = MeasureCursor()
     cursors = {run.pk: getattr(run, "measure_cursor", nothing) for run in runs}
+    pending = runs_with_numbers(list(cursors))
     return [
         run_id
         for run_id, cursor in cursors.items()
-        if not cursor.was_quiet or has_moved(cursor, counts[run_id])
+        if not cursor.was_quiet or has_moved(cursor, counts[run_id]) or run_id in pending
     ]
 
 

@@ -30,6 +30,8 @@ from buffer.batches.queries.rates import (
     group_flow,
     trainer_wait_share,
 )
+from buffer.inspect.rules.numbers import environment_prefix
+from buffer.inspect.services import ignore_numbers, take_numbers
 from rollouts.control.queries.fleets import weights_transfers
 from rollouts.control.rules import info_figures
 from rollouts.metrics.models import MeasureCursor
@@ -45,6 +47,7 @@ from rollouts.metrics.queries.measuring import (
     newest_of,
     runs_to_measure,
     runs_with_fleets,
+    runs_with_numbers,
     train_steps,
 )
 from rollouts.metrics.rules import (
@@ -59,6 +62,7 @@ from rollouts.metrics.services.metrics import (
     Figure,
     InvalidMetrics,
     advance_amount,
+    known_series,
     store_figures,
 )
 from runs.lifecycle.models import Run
@@ -90,12 +94,21 @@ def builtin(
     ]
 
 
-def store_or_warn(run: Run, figures: Sequence[Figure], *, now: datetime) -> None:
-    """Store values; log a warning if the run has too many names."""
+def store_or_warn(run: Run, figures: Sequence[Figure], *, now: datetime) -> set[str]:
+    """Store values; return the new names that are not stored if the run has too many."""
+    if not figures:
+        return set()
     try:
         store_figures(run_id=run.pk, figures=figures, now=now)
     except InvalidMetrics as full:
-        logger.warning("measurements of run %s not stored: %s", run.name, full.message)
+        known = known_series(run.pk, [figure.name for figure in figures])
+        old = [figure for figure in figures if figure.name in known]
+        if old:
+            store_figures(run_id=run.pk, figures=old, now=now)
+        new = {figure.name for figure in figures} - known.keys()
+        logger.warning("%d new metrics of run %s not stored: %s", len(new), run.name, full.message)
+        return new
+    return set()
 
 
 _PERCENTILES: Final = ("reward/p10", "reward/p50", "reward/p90")
@@ -238,6 +251,8 @@ def rates(run_changes: RunChanges, *, amount: int, seconds: float) -> dict[str, 
     }
 
 
+ENVIRONMENTS_AT_MOST: Final = 100
+"""Maximum number of environments with built-in metrics in one measurement."""
 PERIOD: Final = timedelta(seconds=10)
 LEAST: Final = timedelta(seconds=8)
 """Minimum interval between two measurements of a run, because beats may be early or duplicated."""
@@ -272,14 +287,23 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     run = Run.objects.select_related("fleet").get(pk=run_id)
     counts = counts_of([run])[run_id]
     is_quiet = not has_moved(cursor, counts)
-    if is_quiet and cursor.was_quiet:
+    if is_quiet and cursor.was_quiet and not runs_with_numbers([run_id]):
         return False
     run_changes = RunChanges.at(run, cursor, counts, now=now)
     values = dict(levels(run_changes))
     # Last, because other writers of this run's metrics wait from here on.
     amount = advance_amount(run_id)
+    seconds = None
     if cursor.measured_at is not None:
-        values |= _changes_since(run_changes, cursor.measured_at, amount=amount, now=now)
+        since = began_at(
+            cursor.measured_at,
+            was_quiet=cursor.was_quiet,
+            first_at=run_changes.first_at,
+            now=now,
+            usual=PERIOD,
+        )
+        seconds = (now - since).total_seconds()
+        values |= _changes_since(run_changes, since, amount=amount, now=now)
     store_builtin(run, values, now=now)
     figures = _figures_of(run_changes, amount=amount, now=now)
     values |= {figure.name.removeprefix(OWN_PREFIX): figure.value for figure in figures}
@@ -291,6 +315,7 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
             figures.append(Figure("eval/episode_length", step, means.episode_length))
     if figures:
         store_or_warn(run, figures, now=now)
+    _store_environments(run_changes, seconds=seconds, step=run_changes.steps[-1].step, now=now)
     for name, figure in _LISTED.items():
         # If nothing arrived or was served, the previous values are still the last ones.
         if (value := values.get(figure)) is not None:
@@ -307,19 +332,40 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     return True
 
 
+def _store_environments(
+    run_changes: RunChanges, *, seconds: float | None, step: int, now: datetime
+) -> None:
+    """Store figures of each environment of an outside run, and the numbers of its groups.
+
+    Args:
+        run_changes: Changes of the run since the last measurement.
+        seconds: Length of the interval of the rates; None without an earlier measurement.
+        step: Present train step.
+        now: Present time.
+    """
+    values: dict[str, float | None] = {}
+    for found in run_changes.groups.environments[:ENVIRONMENTS_AT_MOST]:
+        prefix = environment_prefix(found.environment)
+        values[prefix + "reward/mean"] = found.score_mean
+        values[prefix + "length/mean"] = found.mean_tokens
+        values[prefix + "groups_per_second"] = seconds and found.groups / seconds
+    store_or_warn(run_changes.run, builtin(values, step=step), now=now)
+    numbers = take_numbers(run_changes.run.pk)
+    figures = [Figure(one.series, step, one.mean) for one in numbers]
+    refused = store_or_warn(run_changes.run, figures, now=now)
+    ignore_numbers(run_changes.run.pk, [one for one in numbers if one.series in refused], now=now)
+
+
 def _changes_since(
-    run_changes: RunChanges, before: datetime, *, amount: int, now: datetime
+    run_changes: RunChanges, since: datetime, *, amount: int, now: datetime
 ) -> dict[str, float | None]:
-    """Return the metrics that need two measurements."""
-    run, was_quiet = run_changes.run, run_changes.before.was_quiet
-    since = began_at(
-        before, was_quiet=was_quiet, first_at=run_changes.first_at, now=now, usual=PERIOD
-    )
+    """Return the metrics that need two measurements; rates are those since a time."""
+    run, before = run_changes.run, run_changes.before
     found = rates(run_changes, amount=amount, seconds=(now - since).total_seconds())
-    if was_quiet and since > before:
+    if before.was_quiet and before.measured_at is not None and since > before.measured_at:
         # Nothing changed during the pause, so it is drawn without a slope.
         still: dict[str, float | None] = {**dict.fromkeys(found, 0.0)}
-        store_builtin(run, still | {"queue/depth": run_changes.before.queued}, now=since)
+        store_builtin(run, still | {"queue/depth": before.queued}, now=since)
     # The shares of the time that trainers waited for data, and workers for free space.
     return {
         **found,

@@ -12,7 +12,7 @@ from buffer.batches.queries.batches import served_tokens_after
 from rollouts.control.models import Fleet
 from rollouts.metrics.models import MetricChunk, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.queries.metrics import datetime_of
-from rollouts.metrics.rules import CHUNK_SAMPLES, OWN_PREFIX, summarised
+from rollouts.metrics.rules import CHUNK_SAMPLES, ENVIRONMENTS, OWN_PREFIX, summarised
 from rollouts.metrics.schemas import MetricsPush
 from runs.lifecycle.models import Run
 from web import sql
@@ -64,18 +64,32 @@ class Figure(NamedTuple):
 
 
 @transaction.atomic
-def record_metrics(*, run_id: int, push: MetricsPush, now: datetime) -> int:
-    """Store the samples of a trainer and return their number.
+def record_metrics(
+    *, run_id: int, push: MetricsPush, only_environments: bool = False, now: datetime
+) -> int:
+    """Store the samples of a trainer or an environment and return their number.
+
+    Args:
+        run_id: The run.
+        push: The samples.
+        only_environments: Whether all names must have the prefix of environments.
+        now: Present time.
 
     Raises:
-        InvalidMetrics: If a name has the platform's prefix, or there are too many names; nothing
-            was stored.
+        InvalidMetrics: If a name has the platform's prefix, or not that of environments, or there
+            are too many names; nothing was stored.
     """
     for index, one in enumerate(push.samples):
+        field = f"samples[{index}].name"
         if one.name.startswith(OWN_PREFIX):
-            field = f"samples[{index}].name"
             raise InvalidMetrics(
                 field, f"the prefix {OWN_PREFIX!r} is reserved for built-in metrics"
+            )
+        if only_environments and not one.name.startswith(ENVIRONMENTS):
+            raise InvalidMetrics(
+                field,
+                f"must begin with {ENVIRONMENTS!r}: the token has the scope 'env', "
+                "other names need the scope 'trainer'",
             )
     figures = [Figure(one.name, one.step, float(one.value)) for one in push.samples]
     store_figures(run_id=run_id, figures=figures, now=now)
@@ -90,7 +104,7 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
         InvalidMetrics: If the run would have too many names.
     """
     names = [figure.name for figure in figures]
-    ids = _known(run_id, names)
+    ids = known_series(run_id, names)
     # In a fixed order, so that two pushes with the same new names do not deadlock.
     new = sorted(set(names) - set(ids))
     if new:
@@ -102,7 +116,7 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
         MetricSeries.objects.bulk_create(
             [MetricSeries(run_id=run_id, name=name) for name in new], ignore_conflicts=True
         )
-        ids |= _known(run_id, new)
+        ids |= known_series(run_id, new)
     present = advance_amount(run_id)
     columns = {
         "run": run_id,
@@ -117,7 +131,8 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
     announce(run_id, "metrics")
 
 
-def _known(run_id: int, names: Sequence[str]) -> dict[str, int]:
+def known_series(run_id: int, names: Sequence[str]) -> dict[str, int]:
+    """Return the ids of the series of a run by name, of those names that it has."""
     found = MetricSeries.objects.filter(run_id=run_id, name__in=set(names))
     return dict(found.values_list("name", "pk"))
 

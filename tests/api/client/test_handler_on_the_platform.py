@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from rolldeck import Client
+from rolldeck.errors import RolldeckError
 from rolldeck.handler import EnvironmentOffer, HandlerEvent, Pace, RolloutHandler
 from rolldeck.http import Call, Connection
 from rolldeck.pacing import HandlerState
@@ -191,11 +193,25 @@ def test_metrics_of_an_environment_are_those_of_its_run(
     sums = Sums()
     with trained_run(live_server, sums, tmp_path, num_steps=100) as (_, _, handler, events):
         handler.register()
-        handler.log({"env/solved": 0.5, "env/length": float("nan")}, step=3)
-        handler.log({})
+        handler.log({"solved": np.float32(0.5), "env/all/length": float("nan")}, step=3)
+        handler.log({"current_step": True})
+        for value in ("0.5", None, [1.0, 2.0]):
+            with pytest.raises(ValueError, match="metric 'text' must be a number"):
+                handler.log({"solved": 0.1, "text": value})
+        with pytest.raises(RolldeckError, match="samples"):
+            handler.log({f"name-{number}": 1.0 for number in range(10_000)})
         with Client(live_server.url, make_token("read")[1]) as client:
-            rows = list(client.runs.get("outside").metrics("env/solved"))
+            run = client.runs.get("outside")
+            rows = [
+                (row["name"], row["step"], row["value"])
+                for row in run.metrics()
+                if "env/" in row["name"]
+            ]
 
-    assert [(row["name"], row["step"], row["value"]) for row in rows] == [("env/solved", 3, 0.5)]
-    (logged, _) = [event.values for event in events if event.kind == "metrics"]
-    assert (logged["current_step"], logged["env/solved"]) == (3, 0.5)
+    assert rows == [
+        ("env/sums/current_step", 0, 1.0),
+        ("env/all/length", 3, "NaN"),
+        ("env/sums/solved", 3, 0.5),
+    ]
+    first = next(event.values for event in events if event.kind == "metrics")
+    assert (first["current_step"], first["metrics"]["env/sums/solved"]) == (3, 0.5)

@@ -45,6 +45,7 @@ WITHOUT_ROWS = {
     *("buffer.groupdigest", "runs.alertdelivery"),
     *(
         "runs.deployment",
+        "runs.environmentnumbers",
         "runs.partexit",
         "runs.processheartbeat",
         "runs.servernotice",

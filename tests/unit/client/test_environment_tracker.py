@@ -47,20 +47,26 @@ def handled(name: str = "gsm8k_0") -> list[HandlerEvent]:
     values = {"name": name, "group": "grpo", "project": "math"}
     return [
         HandlerEvent(kind="registered", values=values),
-        HandlerEvent(kind="sent", values={"groups": 2}),
+        HandlerEvent(kind="sent", values={"groups": 2, "score_mean": 0.5, "tokens_mean": 7}),
         HandlerEvent(kind="status", values={"current_step": 3, "queue_size": 9}),
         HandlerEvent(kind="paused", values={"current_step": 3, "queued_sequences": 72}),
         HandlerEvent(kind="sent", values={"groups": 1}),
+        HandlerEvent(
+            kind="metrics", values={"current_step": 4, "metrics": {"env/gsm8k/kind": 0.25}}
+        ),
         HandlerEvent(kind="disconnected", values={}),
     ]
 
 
 VALUES = [
     ("environment/groups_sent", 0, 2),
+    ("environment/score_mean", 0, 0.5),
+    ("environment/tokens_mean", 0, 7),
     ("environment/queue_size", 3, 9),
     ("environment/groups_sent", 3, 3),
+    ("env/gsm8k/kind", 4, 0.25),
 ]
-EVENTS = [("paused", 3, "72 sequences queued"), ("disconnected", 3, "")]
+EVENTS = [("paused", 3, "72 sequences queued"), ("disconnected", 4, "")]
 
 
 def test_events_become_scalars_and_lifecycle_under_the_registered_names(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import { Age } from "@/components/inline";
 import { EmptyState, Panel, rolldeckCommand } from "@/components/panels";
 import { number, visible } from "@/format";
 import RuleDialog from "@/rules/RuleDialog";
+import { panelOfRule } from "@/wall/panels";
 
 /** Whether a rule is enabled, and whether it is firing. */
 function RuleChip({ rule: { is_enabled, firing, severity } }: { rule: AlertRule }) {
@@ -29,7 +30,7 @@ function RuleChip({ rule: { is_enabled, firing, severity } }: { rule: AlertRule 
 function Where({ rule }: { rule: AlertRule }) {
   if (rule.run)
     return (
-      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} data-strong>
+      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [panelOfRule(rule.metric)] }} data-strong>
         {rule.run}
       </Link>
     );

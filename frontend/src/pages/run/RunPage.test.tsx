@@ -206,6 +206,8 @@ it("changes the weight of an environment and mutes another", async () => {
     connected: true,
     muted: false,
     refused: {},
+    numbers: 0,
+    ignored_numbers: {},
     held_at: null,
     registered_at: now,
     last_seen_at: now,

@@ -98,11 +98,6 @@ def test_numbers_that_are_not_finite_are_refused(run: Run, value: str) -> None:
     assert not MetricSample.objects.exists()
 
 
-@pytest.mark.parametrize(("scope", "status"), [("worker", 403), ("env", 201), ("admin", 201)])
-def test_trainers_and_environments_write(run: Run, scope: str, status: int) -> None:
-    assert push(run, {"samples": [sample()]}, scope).status_code == status
-
-
 def test_anonymous_callers_neither_write_nor_read(run: Run) -> None:
     assert APIClient().post(URL, {"samples": [sample()]}, format="json").status_code == 401
     assert APIClient().get(URL).status_code == 401
@@ -118,3 +113,28 @@ def test_samples_sent_again_under_their_key_are_stored_once(run: Run) -> None:
     assert first.json() == again.json() == {"stored": 1}
     assert again["Idempotent-Replayed"] == "true"
     assert MetricSample.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("scopes", "name", "status"),
+    [
+        (("env",), "env/math/solved", 201),
+        (("env",), "loss", 400),
+        (("env",), "environment/solved", 400),
+        (("env",), "rolldeck/env/math/reward/mean", 400),
+        (("env", "trainer"), "loss", 201),
+        (("trainer",), "env/math/solved", 201),
+        (("trainer",), "rolldeck/env/math/reward/mean", 400),
+        (("admin",), "loss", 201),
+        (("worker",), "env/math/solved", 403),
+    ],
+)
+def test_environments_record_metrics_below_their_prefix(
+    run: Run, scopes: tuple[str, ...], name: str, status: int
+) -> None:
+    answer = push(run, {"samples": [sample("env/math/turns"), sample(name)]}, *scopes)
+
+    assert answer.status_code == status
+    assert MetricSample.objects.count() == (2 if status == 201 else 0)
+    if status == 400:
+        assert answer.json()["errors"][0]["field"] == "samples[1].name"

@@ -13,7 +13,7 @@ from runs.config.services import save_preset
 from runs.deployment.models import Deployment
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import record_exit, record_heartbeat, set_notice
-from runs.lifecycle.models import PolicyVersion, Run, RunDeletion
+from runs.lifecycle.models import EnvironmentNumbers, PolicyVersion, Run, RunDeletion
 from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.registry import register_environment, register_trainer
 from runs.lifecycle.services.settings import write_notes
@@ -62,6 +62,7 @@ def run() -> Run:
         size_bytes=1,
         published_at=NOON,
     )
+    EnvironmentNumbers.objects.create(run=run, environment="a")
     make_token("env", run=run)
     alert = Alert.objects.create(
         key="a",
@@ -111,6 +112,7 @@ def test_every_model_is_registered() -> None:
         "apitoken",
         "deployment",
         "environment",
+        "environmentnumbers",
         "logincount",
         "partexit",
         "policyversion",

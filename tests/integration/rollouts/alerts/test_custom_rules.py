@@ -75,6 +75,27 @@ def test_one_good_sample_restarts_the_duration() -> None:
     assert services_alerts.watch(now=after(91)) == 1
 
 
+def test_a_rule_for_each_environment_names_those_beyond_its_limit() -> None:
+    run, other = make_run(name="pole"), make_run(name="other")
+    rule(name="Unsolved", metric="env/*/solved", comparator="below", threshold=0.5)
+    for name, value in [("math", 0.1), ("code", 0.9), ("a/b", 0.2), ("c.d", 0.3), ("e", 0.4)]:
+        measure(run, value, at=after(0), name=f"env/{name}/solved")
+    measure(run, 0.1, at=after(0), name="env/math/solved/low")
+    measure(run, 0.1, at=after(0), name="xenv/math/solved")
+    measure(other, 0.7, at=after(0), name="env/math/solved")
+
+    assert services_alerts.watch(now=after(1)) == 1
+    names = "env/a/b/solved, env/c.d/solved, env/e/solved"
+    assert open_alerts() == {("pole", f"{names} and 1 more of pole is below 0.5")}
+    for name in ("math", "a/b", "c.d"):
+        measure(run, 0.8, at=after(2), name=f"env/{name}/solved")
+    services_alerts.watch(now=after(3))
+    assert open_alerts() == {("pole", "env/e/solved of pole is below 0.5")}
+    measure(run, 0.8, at=after(4), name="env/e/solved")
+    services_alerts.watch(now=after(5))
+    assert open_alerts() == set()
+
+
 def test_packed_samples_count_too() -> None:
     run = make_run(name="pole")
     made = rule(for_seconds=600)

@@ -1,7 +1,7 @@
-import { Button, NumberInput, VisuallyHidden } from "@mantine/core";
+import { Button, NumberInput, Stack, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import {
   arrivalsQuery,
   BESIDE_MS,
@@ -13,18 +13,21 @@ import {
 } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { EnvironmentRow, RunDetail } from "@/api/types";
+import type { Ends } from "@/charts/names";
 import { Chip, ChipAge } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
 import { Age } from "@/components/inline";
-import { EmptyState, ErrorState, Panel, Skeletons } from "@/components/panels";
+import { EmptyState, ErrorState, PANEL_GRID, Panel, Skeletons } from "@/components/panels";
 import { counted, number, percent, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/live";
-import { type EnvironmentView, environmentViews, type Hold, holdOf } from "@/pages/run/environments/rows";
+import { type EnvironmentView, environmentPanels, environmentViews, type Hold, holdOf, seriesOf } from "@/pages/run/environments/rows";
 import { useRun } from "@/pages/run/RunContext";
+import { RunWall } from "@/pages/run/RunWall";
 import { unitOf } from "@/runs/queued";
 import { environmentCommand, trainerCommand } from "@/runs/words";
+import { panelOfAll } from "@/wall/panels";
 import css from "./environments.module.css";
 
 type Verb = "disconnect" | "reconnect" | "mute" | "unmute";
@@ -136,6 +139,20 @@ function Refusals({ view: { refused, refusals } }: { view: EnvironmentView }) {
   );
 }
 
+/** Numbers of its groups that are in no series, by problem, with the newest key of each. */
+function Ignored({ view: { ignored } }: { view: EnvironmentView }) {
+  if (ignored.length === 0) return null;
+  const values = ignored.reduce((sum, [, { values }]) => sum + values, 0);
+  return (
+    <div className="small" data-ignored={values}>
+      numbers without a series {number(values)}:{" "}
+      <span className="faint anywhere">
+        {ignored.map(([problem, one]) => `${words(problem)} ${number(one.values)} (${visible(one.key)})`).join(", ")}
+      </span>
+    </div>
+  );
+}
+
 const HOLDS: Record<Hold, [tone: string, sign: string, label: string]> = {
   stopped: ["quiet", "◌", "stopped"],
   sending: ["held", "●", "still sends"],
@@ -175,6 +192,17 @@ function Name({ run, view: { name, environment } }: { run: RunDetail; view: Envi
         {visible(name)}
       </Link>
       {facts && <div className="faint small anywhere">{facts.filter(Boolean).join(" · ")}</div>}
+      {environment && environment.numbers > 0 && (
+        <Link
+          to="/runs/$name/metrics"
+          params={{ name: run.name }}
+          search={{ charts: [panelOfAll(seriesOf(environment.desired_name))] }}
+          className="small"
+          aria-label={`Numbers of ${name}`}
+        >
+          {counted(environment.numbers, "number")}
+        </Link>
+      )}
     </>
   );
 }
@@ -287,6 +315,7 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
         <>
           <Drops run={run} view={view} />
           <Refusals view={view} />
+          <Ignored view={view} />
         </>
       ),
     },
@@ -313,6 +342,14 @@ function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: (asked: Asked) =>
   ];
 }
 
+/** Score, length and rate of the groups of each environment. */
+function Charts({ environments }: { environments: readonly EnvironmentRow[] }) {
+  const [range, setRange] = useState<Ends>({});
+  const names = JSON.stringify(environments.map(({ desired_name }) => desired_name));
+  const panels = useMemo(() => environmentPanels(environments), [names]);
+  return <RunWall panels={panels} range={range} onRange={setRange} className={PANEL_GRID} />;
+}
+
 /** The environments that produce the run's data, with their share of batches and their losses. */
 export function EnvironmentsTab() {
   const { run } = useRun();
@@ -331,26 +368,29 @@ export function EnvironmentsTab() {
     return error ? <ErrorState title="Environments unavailable" error={error} /> : <Skeletons heights={[240]} />;
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
   return (
-    <Panel title="Environments" note="in order of registration">
-      {error && <ErrorState title="Environments not refreshed" error={error} />}
-      <DataTable
-        label="Environments"
-        rows={views}
-        columns={columnsOf(run, mayOperate, setAsked)}
-        keyOf={({ key }) => key}
-        attributes={({ name }) => ({ "data-environment": name })}
-        empty={
-          <EmptyState
-            title="No data from environments yet"
-            command={run.kind === "outside" ? environmentCommand(run.name, location.origin) : trainerCommand(run, location.origin)}
-            needs={{ scope: run.kind === "outside" ? "env" : "trainer", run: run.name }}
-          >
-            An Atropos environment registers itself if its server URL is this run's; a fleet's environments appear with their first
-            fragment.
-          </EmptyState>
-        }
-      />
-      {asked && <ChangeDialog run={run.name} {...asked} onClose={() => setAsked(null)} />}
-    </Panel>
+    <Stack gap="md">
+      {run.kind === "outside" && environments.data.length > 0 && <Charts environments={environments.data} />}
+      <Panel title="Environments" note="in order of registration">
+        {error && <ErrorState title="Environments not refreshed" error={error} />}
+        <DataTable
+          label="Environments"
+          rows={views}
+          columns={columnsOf(run, mayOperate, setAsked)}
+          keyOf={({ key }) => key}
+          attributes={({ name }) => ({ "data-environment": name })}
+          empty={
+            <EmptyState
+              title="No data from environments yet"
+              command={run.kind === "outside" ? environmentCommand(run.name, location.origin) : trainerCommand(run, location.origin)}
+              needs={{ scope: run.kind === "outside" ? "env" : "trainer", run: run.name }}
+            >
+              An Atropos environment registers itself if its server URL is this run's; a fleet's environments appear with their first
+              fragment.
+            </EmptyState>
+          }
+        />
+        {asked && <ChangeDialog run={run.name} {...asked} onClose={() => setAsked(null)} />}
+      </Panel>
+    </Stack>
   );
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer, LedgerCounts } from "@/api/types";
-import { environmentViews, holdOf } from "./rows";
+import { environmentPanels, environmentViews, holdOf } from "./rows";
 
 type EnvironmentLedger = LedgerAnswer["environments"][number];
 const none = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
@@ -87,4 +87,27 @@ it("holds back no environment of a running run or of a fleet", () => {
   const view = held(null, "2026-03-01T12:00:30Z");
   expect(holdOf(view, { ...paused, status: "running" })).toBeNull();
   expect(holdOf(view, { ...paused, kind: "fleet" })).toBeNull();
+});
+it("draws a line for each name of an environment, up to eight", () => {
+  const named = (...names: string[]) => names.map((desired_name) => ({ desired_name }) as EnvironmentRow);
+  const [scores] = environmentPanels(named("math", "math", "gsm8k:hard"));
+  expect(scores?.source).toMatchObject({
+    curves: [
+      { name: "env/math/reward/mean", label: "math" },
+      { name: "env/gsm8k_hard/reward/mean", label: "gsm8k:hard" },
+    ],
+  });
+  const [, lengths] = environmentPanels(named(...Array.from({ length: 9 }, (_, i) => `e${i}`)));
+  expect(lengths?.note).toBe("tokens, mean, 8 of 9 environments");
+});
+it("counts numbers without a series, latest problem first", () => {
+  const ignored_numbers = {
+    text: { values: 3, key: "reward", newest_at: "2026-03-01T12:00:00Z" },
+    invalid_name: { values: 1, key: "p%", newest_at: "2026-03-01T12:01:00Z" },
+  };
+  const [view] = environmentViews([{ ...math, refused: {}, ignored_numbers } as EnvironmentRow], [], [], []);
+  expect(view?.ignored.map(([problem, { values }]) => [problem, values])).toEqual([
+    ["invalid_name", 1],
+    ["text", 3],
+  ]);
 });

@@ -1,8 +1,12 @@
 /** Combine the data of each environment of a run. Pure. */
 
 import type { EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer, RunDetail } from "@/api/types";
+import { lineStyleAt } from "@/charts/lineStyles";
+import type { Curve, PanelSpec } from "@/wall/panels";
+import { presetOf } from "@/wall/presets";
 
 type Refusals = EnvironmentRow["refused"][string];
+type Ignored = EnvironmentRow["ignored_numbers"][string];
 
 export type EnvironmentView = {
   key: string;
@@ -28,6 +32,8 @@ export type EnvironmentView = {
   refused: number;
   /** Rejected pushes by reason, latest first. */
   refusals: [string, Refusals][];
+  /** Numbers of its groups that are in no series, by problem, latest first. */
+  ignored: [string, Ignored][];
 };
 
 type Ledgers = LedgerAnswer["environments"];
@@ -50,6 +56,52 @@ export function holdOf(view: EnvironmentView, run: Pick<RunDetail, "kind" | "sta
   return environment.held_at ? "stopped" : "unreached";
 }
 
+const latestFirst = <T extends { newest_at: string }>(found: Record<string, T>): [string, T][] =>
+  Object.entries(found).sort(([, a], [, b]) => Date.parse(b.newest_at) - Date.parse(a.newest_at));
+
+/** The beginning of the names of an environment's series. */
+export const seriesOf = (name: string): string => `env/${name.replaceAll(/[^\p{L}\p{N}_./ -]/gu, "_")}/`;
+
+/** Number of distinguishable lines. */
+const LINES_AT_MOST = 8;
+
+/** The charts of an outside run with a line for each environment; of many, for the first. */
+export function environmentPanels(environments: readonly EnvironmentRow[]): PanelSpec[] {
+  const all = [...new Set(environments.map(({ desired_name }) => desired_name))];
+  const names = all.slice(0, LINES_AT_MOST);
+  const scope = names.length < all.length ? `, ${names.length} of ${all.length} environments` : "";
+  const lines = (metric: string): Curve[] => names.map((name, i) => ({ name: seriesOf(name) + metric, label: name, ...lineStyleAt(i) }));
+  const empty = "No groups received yet.";
+  return [
+    presetOf({
+      key: "scores",
+      title: "Score",
+      note: `mean of the groups of each environment${scope}`,
+      hasEqualCurves: true,
+      curves: lines("reward/mean"),
+      empty,
+    }),
+    presetOf({
+      key: "lengths",
+      title: "Sequence length",
+      note: `tokens, mean${scope}`,
+      hasEqualCurves: true,
+      floor: 0,
+      curves: lines("length/mean"),
+      empty,
+    }),
+    presetOf({
+      key: "rates",
+      title: "Groups",
+      note: `per second${scope}`,
+      hasEqualCurves: true,
+      floor: 0,
+      curves: lines("groups_per_second"),
+      empty,
+    }),
+  ];
+}
+
 /** One view for each environment that registered or that fragments name. */
 export function environmentViews(
   environments: EnvironmentRow[],
@@ -64,7 +116,7 @@ export function environmentViews(
       .filter(([, items]) => items > 0)
       .sort(([, a], [, b]) => b - a);
     const dropped = reasons.reduce((sum, [, items]) => sum + items, 0);
-    const refusals = Object.entries(environment?.refused ?? {}).sort(([, a], [, b]) => Date.parse(b.newest_at) - Date.parse(a.newest_at));
+    const refusals = latestFirst(environment?.refused ?? {});
     const accepted = counts?.accepted ?? 0;
     const pushed = arrivals.find(({ env_id, environment: named }) =>
       environment ? env_id === environment.env_id : ledger && env_id === ledger.env_id && named === ledger.environment,
@@ -85,6 +137,7 @@ export function environmentViews(
       reasons,
       refused: refusals.reduce((sum, [, { pushes, groups }]) => sum + Math.max(groups ?? 0, pushes), 0),
       refusals,
+      ignored: latestFirst(environment?.ignored_numbers ?? {}),
     };
   };
   const registered = environments.map((each) =>
