@@ -745,18 +745,29 @@ AND (chunk IS NULL OR chunk = id)
 SELECT pg_try_advisory_xact_lock_shared(hashtext('rolldeck.retention'))
 
 -- insert_tensors --
--- Insert tensors, or replace those with the same keys.
-INSERT INTO buffer_storedtensor
-    (run_id, key, dtype, codec, shape, object_id, "offset", size_bytes, crc32)
-SELECT %s, key, dtype, codec, shape::bigint[], %s, start, size, crc
-FROM unnest(
-        %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]
-    ) AS t(key, dtype, codec, shape, start, size, crc)
-ORDER BY key COLLATE "C"
-ON CONFLICT (run_id, key) DO UPDATE SET
-    dtype = excluded.dtype, codec = excluded.codec, shape = excluded.shape,
-    object_id = excluded.object_id, "offset" = excluded."offset",
-    size_bytes = excluded.size_bytes, crc32 = excluded.crc32
+-- Insert tensors, or replace those with the same keys, with the object of a small push; return the
+-- objects that held the keys before.
+WITH small AS (
+    INSERT INTO buffer_tensorobject (run_id, name, content, size_bytes, created_at)
+    SELECT %(run)s, '', %(content)s, %(size)s, %(now)s WHERE %(object)s::bigint IS NULL
+    RETURNING id
+), stored AS (
+    INSERT INTO buffer_storedtensor
+        (run_id, key, dtype, codec, shape, object_id, "offset", size_bytes, crc32)
+    SELECT %(run)s, key, dtype, codec, shape::bigint[],
+        COALESCE(%(object)s::bigint, (SELECT id FROM small)), start, size, crc
+    FROM unnest(
+            %(keys)s::text[], %(dtypes)s::text[], %(codecs)s::text[], %(shapes)s::text[],
+            %(offsets)s::bigint[], %(sizes)s::bigint[], %(checksums)s::bigint[]
+        ) AS t(key, dtype, codec, shape, start, size, crc)
+    ORDER BY key COLLATE "C"
+    ON CONFLICT (run_id, key) DO UPDATE SET
+        dtype = excluded.dtype, codec = excluded.codec, shape = excluded.shape,
+        object_id = excluded.object_id, "offset" = excluded."offset",
+        size_bytes = excluded.size_bytes, crc32 = excluded.crc32
+)
+SELECT DISTINCT object_id FROM buffer_storedtensor
+WHERE run_id = %(run)s AND key = ANY(%(keys)s)
 
 -- lock_tensors --
 -- Lock the tensors with one of the prefixes, in the order of their keys.

@@ -1,8 +1,10 @@
 """Store, move and delete tensors by key."""
 
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import psycopg
@@ -57,7 +59,7 @@ def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
     """
     parts = parts_of(body)
     check_accepts(run)
-    held = stored_tensor_bytes(run.pk)
+    held = _held.of(run.pk)
     if held >= settings.ROLLDECK_MAX_RUN_BYTES:
         raise QueueFull(
             f"{run.name} holds {held} bytes of tensors, "
@@ -65,37 +67,67 @@ def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
         )
     check_disk()
     is_inline = len(body) <= settings.ROLLDECK_INLINE_PAYLOAD_BYTES
-    object_ = TensorObject(run=run, size_bytes=len(body), created_at=now)
+    object_id = None
     if not is_inline:
-        object_.name = f"tensors-{run.pk}/{uuid4().hex}"
-        object_.save()
-        objects.write(object_.name, [body])
-    with transaction.atomic():
-        if is_inline:
-            object_.content = body
-            object_.save()
-        # The objects that held these keys before.
-        keys = [part.tensor.name for part in parts]
-        earlier = StoredTensor.objects.filter(run=run, key__in=keys)
-        replaced = set(earlier.values_list("object_id", flat=True))
-        view = memoryview(body)
-        sizes = [part.tensor.size_bytes for part in parts]
-        columns: list[list[Any]] = [
-            keys,
-            [part.tensor.dtype for part in parts],
-            [part.codec for part in parts],
-            ["{" + ",".join(map(str, part.tensor.shape)) + "}" for part in parts],
-            [part.offset for part in parts],
-            sizes,
-            [
-                crc32(view[part.offset : part.offset + size])
-                for part, size in zip(parts, sizes, strict=True)
-            ],
-        ]
-        with cursor() as sql:
-            sql.execute(SQL["insert_tensors"], [run.pk, object_.pk, *columns])
-    remove_unused(replaced)
-    return TensorReceipt(keys=len(parts), size_bytes=sum(part.tensor.size_bytes for part in parts))
+        name = f"tensors-{run.pk}/{uuid4().hex}"
+        object_id = TensorObject.objects.create(
+            run=run, name=name, size_bytes=len(body), created_at=now
+        ).pk
+        objects.write(name, [body])
+    view = memoryview(body)
+    sizes = [part.tensor.size_bytes for part in parts]
+    parameters = {
+        "run": run.pk,
+        "object": object_id,
+        "content": body if is_inline else None,
+        "size": len(body),
+        "now": now,
+        "keys": [part.tensor.name for part in parts],
+        "dtypes": [part.tensor.dtype for part in parts],
+        "codecs": [part.codec for part in parts],
+        "shapes": ["{" + ",".join(map(str, part.tensor.shape)) + "}" for part in parts],
+        "offsets": [part.offset for part in parts],
+        "sizes": sizes,
+        "checksums": [
+            crc32(view[part.offset : part.offset + size])
+            for part, size in zip(parts, sizes, strict=True)
+        ],
+    }
+    with cursor() as sql:
+        rows = sql.execute(SQL["insert_tensors"], parameters, prepare=True).fetchall()
+    _held.add(run.pk, len(body))
+    if rows:
+        remove_unused(object_id for (object_id,) in rows)
+    return TensorReceipt(keys=len(parts), size_bytes=sum(sizes))
+
+
+class HeldBytes:
+    """Sizes of the tensors of runs, as of the last second, with the pushes of this process since.
+
+    A sum over all objects of a run at each push would take longer with each push.
+    """
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._found: dict[int, tuple[int, float]] = {}
+
+    def of(self, run_id: int) -> int:
+        """Return the size of the tensors of a run; read again if it is at its limit."""
+        size, read_at = self._found.get(run_id, (0, -math.inf))
+        now = time.monotonic()
+        if now - read_at > HELD_SECONDS or size >= settings.ROLLDECK_MAX_RUN_BYTES:
+            size = stored_tensor_bytes(run_id)
+            self._found[run_id] = size, now
+        return size
+
+    def add(self, run_id: int, size_bytes: int) -> None:
+        """Add a push of this process."""
+        size, read_at = self._found.get(run_id, (0, -math.inf))
+        self._found[run_id] = size + size_bytes, read_at
+
+
+HELD_SECONDS: Final = 1.0
+_held: Final = HeldBytes()
 
 
 def delete_tensors(*, run: Run, keys: Sequence[str], prefixes: Sequence[str]) -> int:

@@ -29,7 +29,7 @@ from transfer_queue.storage.managers.base import KVStorageManager, StorageManage
 from transfer_queue.utils.zmq_utils import ZMQMessage, ZMQRequestType
 
 from rolldeck.safetensors import array_of, decode, encode, kind_of
-from rolldeck.tensor_store import TensorStore, Value, bytes_value
+from rolldeck.tensor_store import SHARED_BYTES, TensorStore, Value, bytes_value
 
 logger = logging.getLogger(__name__)
 
@@ -102,12 +102,27 @@ class RolldeckStorageClient(StorageKVClient):
         self, keys: Sequence[str], values: Sequence[Any], samples: Mapping[int, Sample]
     ) -> None:
         """Store values, and behind them the entries of samples by index."""
+        self.store.put(self._values_of(keys, values, samples))
+
+    async def put_samples_async(
+        self, keys: Sequence[str], values: Sequence[Any], samples: Mapping[int, Sample]
+    ) -> None:
+        """Store values as :meth:`put_samples` does; small ones of several tasks share requests."""
+        stored = self._values_of(keys, values, samples)
+        if sum(value.size_bytes for value in stored.values()) <= SHARED_BYTES:
+            await asyncio.wrap_future(self.store.submit(stored))
+        else:
+            await asyncio.get_running_loop().run_in_executor(None, self.store.put, stored)
+
+    def _values_of(
+        self, keys: Sequence[str], values: Sequence[Any], samples: Mapping[int, Sample]
+    ) -> dict[str, Value]:
         named = zip(keys, values, strict=True)
         stored = {self._stored(key): value_of(key, value) for key, value in named}
         for index, sample in samples.items():
             content = _encoded(f"the tags of sample {sample.key or index}", sample)
             stored[self._stored(f"{index}@")] = bytes_value(content, MSGPACK)
-        self.store.put(stored)
+        return stored
 
     def get(
         self,
@@ -170,9 +185,8 @@ class RolldeckStorageManager(KVStorageManager):
         partition = metadata.partition_ids[0]
         keys = self._generate_keys(list(data.keys()), indexes)
         samples = await self._samples(partition, indexes, metadata.custom_meta)
-        loop = asyncio.get_running_loop()
         values = self._generate_values(data)
-        await loop.run_in_executor(None, self.storage_client.put_samples, keys, values, samples)
+        await self.storage_client.put_samples_async(keys, values, samples)
         self._stored_metadata = metadata
         await self.notify_data_update(partition, indexes, extract_field_schema(data))
 
@@ -181,11 +195,10 @@ class RolldeckStorageManager(KVStorageManager):
         if metadata is self._stored_metadata:
             self._stored_metadata = None
             return
-        loop = asyncio.get_running_loop()
         for part in metadata.chunk_by_partition():
             partition, indexes = part.partition_ids[0], part.global_indexes
             samples = await self._samples(partition, indexes, part.custom_meta)
-            await loop.run_in_executor(None, self.storage_client.put_samples, [], [], samples)
+            await self.storage_client.put_samples_async([], [], samples)
 
     async def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Refuse a snapshot: the platform has the samples as they are now.

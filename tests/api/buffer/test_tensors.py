@@ -14,7 +14,7 @@ from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.services import remove_unused_objects
 from config.backups.contents import new_session
 from rolldeck import safetensors, tensor_store
-from rolldeck.errors import ConflictError, NotFoundError
+from rolldeck.errors import ConflictError, InvalidMessageError, NotFoundError
 from rolldeck.tensor_store import TensorStore, Value, bytes_value
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
@@ -202,12 +202,17 @@ def test_a_full_run_and_a_full_disk_refuse_a_push(server: Server, settings: Any)
     server.put(WHOLE)
     settings.ROLLDECK_MAX_RUN_BYTES = 600_000
     full = server.put(safetensors.encode(SMALL))
+    server.post("delete", {"keys": list(LARGE)[:3]})
+    still_full = server.put(safetensors.encode(SMALL))
+    server.post("delete", {"keys": list(LARGE)[3:]})
+    freed = server.put(safetensors.encode(SMALL))
     settings.ROLLDECK_MAX_RUN_BYTES, settings.ROLLDECK_MIN_FREE_DISK_BYTES = 1 << 40, 1 << 60
     low = server.put(safetensors.encode(SMALL))
 
     assert (full.status_code, full.json()["code"]) == (429, "over_quota")
+    assert (still_full.status_code, freed.status_code) == (429, 200)
     assert (low.status_code, low.json()["code"]) == (507, "disk_full")
-    assert server.keys() == sorted(LARGE)
+    assert server.keys() == sorted(SMALL)
 
 
 def test_an_ended_run_keeps_its_tensors_and_accepts_none(server: Server) -> None:
@@ -326,3 +331,49 @@ def test_refusals_are_exceptions(store: TensorStore) -> None:
     assert store.move({"a": "c"}) == 1
     assert sorted(store.read(["b", "c"])) == ["b", "c"]
     assert store.delete(keys=["b", "c", "d"]) == 2
+
+
+def test_small_pushes_of_several_callers_share_requests(store: TensorStore) -> None:
+    values = {f"{n}@x": bytes_value(f"{n}".encode(), "text") for n in range(200)}
+    pushes = [store.submit({key: value}) for key, value in values.items()]
+    for push in pushes:
+        push.result(timeout=60)
+
+    assert {key: one.array.tobytes() for key, one in store.read(list(values)).items()} == {
+        key: one.array.tobytes() for key, one in values.items()
+    }
+    assert TensorObject.objects.count() < len(values) / 4
+    assert store.delete(keys=list(values)) == len(values)
+    assert not TensorObject.objects.exists()
+
+
+def test_an_invalid_push_fails_alone(store: TensorStore) -> None:
+    good = {f"{n}@x": bytes_value(b"1", "text") for n in range(20)}
+    bad = {
+        "no dtype": Value(np.zeros(2, np.complex256)),
+        "long" * 200: bytes_value(b"1", "text"),
+    }
+    pushes = {key: store.submit({key: value}) for key, value in {**good, **bad}.items()}
+
+    errors = {key: push.exception(timeout=60) for key, push in pushes.items()}
+    assert {key for key, error in errors.items() if error is not None} == bad.keys()
+    assert isinstance(errors["no dtype"], InvalidMessageError)
+    assert "800 characters" in str(errors["long" * 200])
+    assert [row["key"] for row in store.rows()] == sorted(good)
+
+
+def test_a_push_after_others_of_its_key_counts(store: TensorStore) -> None:
+    pushes = [store.submit({"a": bytes_value(f"{n}".encode(), "text")}) for n in range(10)]
+    for push in pushes:
+        push.result(timeout=60)
+    store.put({"a": bytes_value(b"last", "text")})
+
+    assert store.read(["a"])["a"].array.tobytes() == b"last"
+
+
+def test_a_closed_store_has_finished_its_pushes(store: TensorStore) -> None:
+    pushes = [store.submit({f"{n}": bytes_value(b"1", "text")}) for n in range(50)]
+    store.close()
+
+    assert all(push.done() and push.exception() is None for push in pushes)
+    assert StoredTensor.objects.count() == 50
