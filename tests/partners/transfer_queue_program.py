@@ -4,6 +4,7 @@
 all samples with the expected ones; ``compare RUN`` measures both storages.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -25,6 +26,7 @@ from rolldeck.integrations.transfer_queue import restore
 HOOK = "rolldeck.integrations.transfer_queue.register"
 BATCH = 4
 ROUNDS = 5
+TOGETHER = 2000
 
 
 def report(**fields: Any) -> None:
@@ -163,8 +165,19 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+async def put_together(small: dict[str, torch.Tensor]) -> None:
+    """Put single samples, 64 at a time."""
+    places = asyncio.Semaphore(64)
+
+    async def put(number: int) -> None:
+        async with places:
+            await transfer_queue.async_kv_put(f"t{number}", "q", small)
+
+    await asyncio.gather(*map(put, range(TOGETHER)))
+
+
 def measured() -> dict[str, float]:
-    """Return the throughput of batches in MB/s and of single samples per second."""
+    """Return the throughput of batches in MB/s and of single samples of 8 KiB per second."""
     tokens = torch.randint(0, 1 << 20, (256, 8192))
     fields = TensorDict({"ids": tokens, "logprobs": torch.rand(256, 8192)}, batch_size=256)
     megabytes = sum(field.nbytes for field in fields.values()) / 1e6
@@ -176,11 +189,13 @@ def measured() -> dict[str, float]:
         transfer_queue.kv_clear(keys, "p")
     small = {"ids": torch.arange(1024)}
     single = seconds(lambda: [transfer_queue.kv_put(f"{n}", "q", small) for n in range(100)])
+    together = seconds(lambda: asyncio.run(put_together(small)))
     return {
         "megabytes": megabytes,
         "put_mb_per_s": megabytes / median(puts),
         "get_mb_per_s": megabytes / median(gets),
         "small_puts_per_s": 100 / single,
+        "small_puts_per_s_of_64_tasks": TOGETHER / together,
     }
 
 
