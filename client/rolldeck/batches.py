@@ -4,7 +4,7 @@ Arrays of fragments are views of the received message, so that decoding copies n
 the whole message in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
@@ -19,6 +19,7 @@ from rolldeck.groups import JSON, MSGPACK, GroupArrays, read, read_msgpack
 from rolldeck.json_groups import Bytes
 from rolldeck.padding import PAD_LOGPROB, padded
 from rolldeck.wire import (
+    INFO,
     SCHEMA_VERSION,
     Array,
     BatchHead,
@@ -106,6 +107,20 @@ class FragmentView:
     def names(self) -> frozenset[str]:
         """Names of the arrays, as :class:`rolldeck.wire.Fragment` lists them."""
         return frozenset(self.fragment.arrays)
+
+    def info(self, name: str) -> NDArray[np.float32]:
+        """Return an array ``info.<key> [T]``; NaN, and 0 in padding, if the fragment has none."""
+        if name in self:
+            return self[name]
+        column = np.full(self.fragment.steps, np.nan, dtype=np.float32)
+        if "mask" in self:
+            column[~self["mask"]] = 0
+        return column
+
+
+def info_names(views: Iterable[FragmentView]) -> frozenset[str]:
+    """Return the names of all arrays ``info.<key>`` of some fragments."""
+    return frozenset(name for view in views for name in view.names if name.startswith(INFO))
 
 
 class _Received(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,7 +305,8 @@ class Batch:
             ``next_obs.<part>`` and ``final_obs.<part>``. ``mask [N, T]`` bool is true for real
             steps; the rest is padding and must not be trained on. The last real step of a padded
             fragment ended its episode, so no advantage needs a later step. Arrays that some
-            fragments lack are left out. All are writable copies.
+            fragments lack are left out; ``info.<key>`` is NaN in their rows instead. All are
+            writable copies.
 
         Raises:
             InvalidMessageError: If two fragments differ in length or in an array's shape.
@@ -298,8 +314,9 @@ class Batch:
         views = self.fragments
         shared = frozenset.intersection(*(view.names for view in views)) - {"mask"}
         arrays: dict[str, NDArray[Any]] = {}
-        for name in sorted(name for name in shared if not is_per_episode(name)):
-            rows = [view[name] for view in views]
+        info = info_names(views)
+        for name in sorted(name for name in shared | info if not is_per_episode(name)):
+            rows = [view.info(name) if name in info else view[name] for view in views]
             shapes = {row.shape for row in rows}
             if len(shapes) > 1:
                 message = f"{name}: fragments of shapes {sorted(shapes)} cannot be stacked"

@@ -21,7 +21,13 @@ ReportedSlotState = Literal["starting", "stepping", "waiting", "restarting", "fa
 INFO_NAMES_AT_MOST: Final = 64
 INFO_NAME_LENGTH: Final = 64
 INFO_NAME_PATTERN: Final = r"^[\w./ -]+$"
-InfoScope = Literal["episode", "step"]
+INFO_NAMES_RESERVED: Final = frozenset(
+    {"final_info", "final_obs", "final_observation", "terminal_observation"}
+)
+"""Names in `info` of Gymnasium's own values, which are no numbers."""
+INFO_KEYS_AT_MOST: Final = 16
+"""Keys of `info` whose values a run stores in its fragments."""
+InfoScope = Literal["episode", "step", "missing"]
 InfoProblem = Literal["out_of_range", "invalid_name", "too_many_names"]
 LargeCount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """Range of a PostgreSQL bigint."""
@@ -77,11 +83,12 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
 
 
 class InfoSum(Struct, frozen=True, kw_only=True):
-    """Sum of one numeric value of `info` over episodes or steps of one report window."""
+    """Sum of one numeric value of `info` over the steps of one report window."""
 
     name: Annotated[str, Meta(min_length=1, max_length=INFO_NAME_LENGTH, pattern=INFO_NAME_PATTERN)]
     scope: InfoScope
-    """`episode`: values of last steps; `step`: values of all other steps."""
+    """`episode`: values of last steps; `step`: values of all other steps; `missing`: 1 for each
+    step without a number of a stored key, 0 for the others."""
     count: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     total: float
 
@@ -98,7 +105,7 @@ class InfoDrops(Struct, frozen=True, kw_only=True):
 class InfoWindow(Struct, frozen=True, kw_only=True):
     """Numeric values of the environments' `info` in one report window."""
 
-    sums: Annotated[list[InfoSum], Meta(max_length=2 * INFO_NAMES_AT_MOST)] = []
+    sums: Annotated[list[InfoSum], Meta(max_length=3 * INFO_NAMES_AT_MOST)] = []
     dropped: Annotated[list[InfoDrops], Meta(max_length=3)] = []
 
 

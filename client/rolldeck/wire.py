@@ -52,6 +52,8 @@ GROUPS_TYPE: Final = "application/vnd.rolldeck.groups+msgpack"
 BATCH_TYPE: Final = "application/vnd.rolldeck.batch+msgpack"
 FOLLOW_TYPE: Final = "application/vnd.rolldeck.following+msgpack"
 
+INFO: Final = "info."
+"""Prefix of the arrays with values of `info`."""
 DTYPES: Final = frozenset(
     {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
 )
@@ -88,6 +90,8 @@ class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         that ended inside the fragment, and the step at which it ended;
         in_state.<name> ``[…]``: recurrent state before step 0; the initial state if the step is
         the first of an episode;
+        info.<key> ``[T]`` float32, number of `info` that the environment returned with the step's
+        reward, NaN where it returned none and 0 in padding; a dot in the key leads into a dict;
         mask ``[T]`` bool, true for real steps: they come first, at least one, and the rest is
         padding, which repeats the last real step with reward 0 and without first, terminated and
         truncated. Without a mask every step is real.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.partners.programs import program
 from tests.server import ADMIN_TOKEN, Server, running_server, wait_until
-from tests.unit.client.batch_factories import make_batch_body, make_fragment
+from tests.unit.client.batch_factories import make_batch_body, make_fragment, with_arrays
 
 pytestmark = pytest.mark.partner
 PROGRAM = "tests/partners/torchrl_program.py"
@@ -27,8 +27,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def batch(tmp_path: Path) -> Path:
-    """A batch of two fragments: one with two ended episodes, one with padding."""
-    fragments = [make_fragment(steps=8, ends={2: "terminated", 5: "truncated"})]
+    """A batch of two fragments: one with two ended episodes and costs, one with padding."""
+    ended = make_fragment(steps=8, ends={2: "terminated", 5: "truncated"})
+    fragments = [with_arrays(ended, **{"info.cost": np.arange(8, dtype=np.float32)})]
     fragments.append(make_fragment(number=1, steps=8, real=5, ends={4: "terminated"}))
     path = tmp_path / "batch"
     path.write_bytes(make_batch_body(fragments))
@@ -53,6 +54,7 @@ def test_advantages_of_torchrl_equal_those_of_the_client(
     assert found["spread"] > 0.1
     assert found["kinds"] == {"action": "torch.int64", "action_log_prob": "torch.float32"}
     assert [np.flatnonzero(row).tolist() for row in found["starts"]] == [[3, 6], []]
+    assert found["costs"] == [[0, 1, 2, 3, 4, 5, 6, 7], [-1] * 5 + [0] * 3]
 
 
 def test_wrong_uses_are_refused_with_their_field(

@@ -64,6 +64,7 @@ def advantages(settings: dict[str, Any]) -> None:
         starts=data["is_init"][..., 0].tolist(),
         versions=data["policy_version"][..., 0].tolist(),
         kinds={name: str(data[name].dtype) for name in ("action", "action_log_prob")},
+        costs=data["next", "info", "cost"].nan_to_num(nan=-1.0).tolist(),
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rolldeck.errors import InvalidMessageError
 from rolldeck.wire import (
+    INFO,
     SCHEMA_VERSION,
     Fragment,
     unpack_array,
@@ -67,7 +68,7 @@ def check(fragment: Fragment) -> None:
             array = unpack_array(packed)
         except (InvalidMessageError, ValueError) as error:
             raise BrokenFragment(f"arrays.{array_name}", str(error)) from error
-        if array.dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
+        if array.dtype.kind == "f" and _invalid_numbers(array_name, array):
             raise BrokenFragment(f"arrays.{array_name}", "contains a value that is not finite")
         arrays[array_name] = array
     forms = tuple((name, one.dtype, one.shape) for name, one in fragment.arrays.items())
@@ -93,8 +94,11 @@ def _check_forms(steps: int, forms: tuple[tuple[str, str, Shape], ...]) -> None:
     for name in [*PER_STEP, *([] if parts else ["obs"])]:
         if name not in shapes:
             raise BrokenFragment(f"arrays.{name}", "is missing")
-    for name in [*PER_STEP, *(f"obs{part}" for part in parts)]:
-        required, shape = PER_STEP.get(name), shapes[name]
+    per_step = PER_STEP | dict.fromkeys(
+        (name for name in shapes if name.startswith(INFO)), "float32"
+    )
+    for name in [*per_step, *(f"obs{part}" for part in parts)]:
+        required, shape = per_step.get(name), shapes[name]
         if required is not None and dtypes[name] != required:
             raise BrokenFragment(f"arrays.{name}", f"is {dtypes[name]}, not {required}")
         if shape[:1] != (steps,):
@@ -137,6 +141,13 @@ def _parts(arrays: Iterable[str], name: str) -> set[str]:
     return {found[len(name) :] for found in arrays if found == name or found.startswith(f"{name}.")}
 
 
+def _invalid_numbers(name: str, array: NDArray[Any]) -> int:
+    """Return the count of numbers that are not finite; NaN is valid in values of `info`."""
+    if name.startswith(INFO):
+        return int(np.count_nonzero(np.isinf(array)))
+    return array.size - int(np.count_nonzero(np.isfinite(array)))
+
+
 def _check_mask(arrays: Arrays) -> None:
     if "mask" not in arrays:
         return
@@ -144,7 +155,7 @@ def _check_mask(arrays: Arrays) -> None:
     real = int(mask.sum())
     if not real or not mask[:real].all():
         raise BrokenFragment("arrays.mask", "must be true for the first steps, at least one")
-    for name in _MARKS:
+    for name in (*_MARKS, *(name for name in arrays if name.startswith(INFO))):
         if arrays[name][real:].any():
             raise BrokenFragment(f"arrays.{name}", "must be 0 after the last real step")
     if real < len(mask) and not (arrays["terminated"][real - 1] or arrays["truncated"][real - 1]):

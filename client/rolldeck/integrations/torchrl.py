@@ -28,6 +28,7 @@ from rolldeck.batches import Batch
 from rolldeck.client import ENDED
 from rolldeck.torch_tensors import tensors_of
 from rolldeck.trainer import MAX_HELD, Trainer, ack_or_log
+from rolldeck.wire import INFO
 
 __all__ = ["PublishedWeights", "RunCollector", "fragments_tensordict"]
 
@@ -227,9 +228,9 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
 
     ``observation``, ``action``, ``action_log_prob [N, T]`` of the acting policy, ``is_init``,
     ``policy_version``, ``("collector", "mask")``, and below ``next``: ``observation``, ``reward``,
-    ``done``, ``terminated``, ``truncated``, all ``[N, T, 1]`` where not named otherwise. Parts of a
-    composed observation are keys below ``observation``. ``in_state`` has the recurrent states
-    before the first step, and zeros after it.
+    ``done``, ``terminated``, ``truncated``, all ``[N, T, 1]`` where not named otherwise, and
+    ``("info", key) [N, T]``. Parts of a composed observation are keys below ``observation``.
+    ``in_state`` has the recurrent states before the first step, and zeros after it.
 
     The successor in the last step of an episode is its last observation. A truncated step without
     one keeps its own observation, and is masked like padding. Padding ends its episodes, and must
@@ -255,6 +256,8 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
         ("next", "terminated"): terminated[..., None],
         ("next", "truncated"): arrays["truncated"][..., None],
     }
+    for name in [name for name in arrays if name.startswith(INFO)]:
+        flat["next", "info", name.removeprefix(INFO)] = arrays[name]
     for name in [name for name in arrays if name == OBS or name.startswith(f"{OBS}.")]:
         part = name.removeprefix(OBS)
         key = ("observation", *part.split(".")[1:])

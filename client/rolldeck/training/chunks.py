@@ -21,8 +21,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.batches import FINAL_OBS, FragmentView, is_per_episode
+from rolldeck.batches import FINAL_OBS, FragmentView, info_names, is_per_episode
 from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import INFO
 
 ITEM: Final = "item"
 UNREPEATED: Final = frozenset({"reward", "first", "terminated", "truncated"})
@@ -45,9 +46,10 @@ class Chunk:
         arrays: Writable copies under the names of :class:`rolldeck.wire.Fragment`. Per step
             ``[T, …]``: ``obs``, ``action``, ``reward``, ``first``, ``terminated``, ``truncated``,
             ``behavior_logprob``, ``value``, ``policy_step``, ``episode_index`` (position in
-            `episode_ids`), other arrays of one row per step that every fragment has, and ``item``
-            int64, the position of the step's fragment in the joined sequence. ``next_obs […]`` is
-            the observation after the last step, ``in_state.<name> […]`` the recurrent state before
+            `episode_ids`), ``info.<key>`` of any joined fragment, NaN at the steps of those without
+            it, other arrays of one row per step that every fragment has, and ``item`` int64, the
+            position of the step's fragment in the joined sequence. ``next_obs […]`` is the
+            observation after the last step, ``in_state.<name> […]`` the recurrent state before
             step 0. ``final_obs [K, …]`` and ``final_step [K]`` int64 are the last observations of
             the episodes that ended in the chunk, with the steps at which they ended.
     """
@@ -101,8 +103,9 @@ def join(fragments: Sequence[FragmentView]) -> list[Chunk]:
     slots: dict[str, list[int]] = {}
     for item, view in enumerate(fragments):
         slots.setdefault(view.fragment.slot, []).append(item)
+    info = info_names(fragments)
     return [
-        _joined(fragments, items)
+        _joined(fragments, items, info)
         for members in slots.values()
         for items in _runs(fragments, sorted(members, key=lambda i: fragments[i].fragment.number))
     ]
@@ -115,10 +118,11 @@ def stack(chunks: Sequence[Chunk]) -> dict[str, NDArray[Any]]:
         Per-step arrays ``[C, T, …]``, including ``item``; ``mask [C, T]`` bool, true for real
         steps; ``next_obs`` and ``in_state.*`` ``[C, …]``; ``contiguous``, ``version_min`` and
         ``version_max [C]``; ``final_obs [K, …]``, ``final_fragment [K]`` (row of the chunk) and
-        ``final_step [K]``. Padding repeats the last real step with reward 0 and without first,
-        terminated and truncated. Arrays that some chunks lack are left out. All are writable
-        copies. With ``weights = batch.importance_weights``, ``weights[arrays["item"]]`` is the
-        weight of each step.
+        ``final_step [K]``. Padding repeats the last real step with reward and info 0 and without
+        first, terminated and truncated. Arrays that some chunks lack are left out; ``info.<key>``
+        is NaN in their rows instead. All are writable copies. With
+        ``weights = batch.importance_weights``, ``weights[arrays["item"]]`` is the weight of each
+        step.
 
     Raises:
         InvalidMessageError: If there are no chunks, or two differ in an array's shape per step.
@@ -126,6 +130,7 @@ def stack(chunks: Sequence[Chunk]) -> dict[str, NDArray[Any]]:
     if not chunks:
         raise InvalidMessageError("no chunks to stack, at least 1 required")
     shared = frozenset.intersection(*(frozenset(chunk.arrays) for chunk in chunks))
+    info = {name for chunk in chunks for name in chunk.arrays if name.startswith(INFO)}
     steps = np.array([len(chunk) for chunk in chunks])
     versions = [chunk.arrays["policy_step"] for chunk in chunks]
     mask = np.arange(steps.max()) < steps[:, None]
@@ -138,8 +143,13 @@ def stack(chunks: Sequence[Chunk]) -> dict[str, NDArray[Any]]:
             np.arange(len(chunks)), [len(chunk.arrays["final_step"]) for chunk in chunks]
         ),
     }
-    for name in sorted(shared):
-        rows = [chunk.arrays[name] for chunk in chunks]
+    for name in sorted(shared | info):
+        rows = [
+            chunk.arrays[name]
+            if name in chunk.arrays
+            else np.full(len(chunk), np.nan, dtype=np.float32)
+            for chunk in chunks
+        ]
         if is_per_episode(name):
             arrays[name] = _concatenated(name, rows)
         elif _is_per_chunk(name):
@@ -150,7 +160,7 @@ def stack(chunks: Sequence[Chunk]) -> dict[str, NDArray[Any]]:
             padded = np.empty((*mask.shape, *rows[0].shape[1:]), dtype=np.result_type(*rows))
             for row, out in zip(rows, padded, strict=True):
                 out[: len(row)] = row
-                out[len(row) :] = 0 if name in UNREPEATED else row[-1]
+                out[len(row) :] = 0 if name in UNREPEATED or name in info else row[-1]
             arrays[name] = padded
     return arrays
 
@@ -213,7 +223,7 @@ class _NotContinuedError(InvalidMessageError):
         )
 
 
-def _joined(fragments: Sequence[FragmentView], items: list[int]) -> Chunk:
+def _joined(fragments: Sequence[FragmentView], items: list[int], info: frozenset[str]) -> Chunk:
     views = [fragments[item] for item in items]
     lengths = np.array([_real_steps(view) for view in views])
     one, last = views[0].fragment, views[-1].fragment
@@ -225,9 +235,10 @@ def _joined(fragments: Sequence[FragmentView], items: list[int]) -> Chunk:
         )
     )
     arrays: dict[str, NDArray[Any]] = {}
-    for name in sorted(shared - {"mask"}):
+    for name in sorted((shared | info) - {"mask"}):
         if not _is_per_chunk(name) and not is_per_episode(name):
-            rows = [view[name][:length] for view, length in zip(views, lengths, strict=True)]
+            whole = [view.info(name) if name in info else view[name] for view in views]
+            rows = [row[:length] for row, length in zip(whole, lengths, strict=True)]
             arrays[name] = _concatenated(name, rows)
     # The last observations of the ended episodes, with their steps in the chunk.
     starts = np.cumsum(lengths) - lengths

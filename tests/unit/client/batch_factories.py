@@ -3,10 +3,11 @@
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rolldeck.replay import pack_fragment
-from rolldeck.wire import BatchAnswer, BatchHead, Fragment, encode
+from rolldeck.wire import BatchAnswer, BatchHead, Fragment, encode, pack_array
 
 OBS_SIZE = 4
 
@@ -64,6 +65,12 @@ def make_fragment(
         epoch=epoch,
         episode_ids=[f"e{number}-{i}" for i in range(int(arrays["episode_index"][-1]) + 1)],
     )
+
+
+def with_arrays(fragment: Fragment, **arrays: NDArray[Any]) -> Fragment:
+    """Return the fragment with some arrays replaced or added."""
+    packed = {name: pack_array(array) for name, array in arrays.items()}
+    return replace(fragment, arrays=fragment.arrays | packed)
 
 
 def make_batch_body(fragments: list[Fragment], *, ordinal: int = 1) -> bytes:

@@ -20,7 +20,7 @@ OBS, UNITS, ACTIONS = 3, 2, 4
 
 PER_STEP = (
     *("obs", "action", "reward", "first", "terminated", "truncated"),
-    *("behavior_logprob", "value", "policy_step", "episode_index"),
+    *("behavior_logprob", "value", "policy_step", "episode_index", "info.cost"),
 )
 
 
@@ -57,6 +57,8 @@ def trajectory(seed: int, steps: int) -> Trajectory:
         "final_step": final_step.astype(np.int32),
     }
     states = rng.normal(size=(steps, UNITS)).astype(np.float32)
+    cost = np.where(rng.random(steps) < 0.3, np.nan, rng.normal(size=steps))
+    arrays["info.cost"] = cost.astype(np.float32)
     return Trajectory(arrays, states, [f"e{place}" for place in range(episode_index[-1] + 1)])
 
 
@@ -77,7 +79,7 @@ def fragment_of(
             name: np.concatenate([arrays[name], np.repeat(arrays[name][-1:], padding, axis=0)])
             for name in PER_STEP
         }
-        for name in ("reward", "first", "terminated", "truncated"):
+        for name in ("reward", "first", "terminated", "truncated", "info.cost"):
             arrays[name][end - begin :] = 0
         arrays["mask"] = np.arange(len(arrays["reward"])) < end - begin
     is_last = end == len(whole.states)

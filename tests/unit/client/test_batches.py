@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+import torch
 from msgspec.structs import replace
 
 from rolldeck.batches import Batch
@@ -16,7 +17,12 @@ from rolldeck.wire import (
     pack_array,
     unpack_array,
 )
-from tests.unit.client.batch_factories import OBS_SIZE, make_batch_body, make_fragment
+from tests.unit.client.batch_factories import (
+    OBS_SIZE,
+    make_batch_body,
+    make_fragment,
+    with_arrays,
+)
 
 
 def test_a_fragment_has_views_of_the_received_bytes() -> None:
@@ -112,6 +118,28 @@ def test_the_mask_separates_real_steps_from_padding() -> None:
     assert mask.dtype == np.bool_
     assert mask.sum(axis=1).tolist() == [8, 5]
     assert mask[1].tolist() == [True] * 5 + [False] * 3
+
+
+def test_values_of_info_are_stacked_with_nan_in_the_rows_of_fragments_without_them() -> None:
+    cost = np.array([1, np.nan, 3, 4, 5, 6, 7, 8], dtype=np.float32)
+    speed = np.where(np.arange(8) < 5, 0.5, 0).astype(np.float32)
+    plain = make_fragment()
+    costly = with_arrays(make_fragment(number=1), **{"info.cost": cost})
+    fast = with_arrays(
+        make_fragment(number=2, ends={4: "truncated"}, real=5), **{"info.speed": speed}
+    )
+
+    batch = Batch.decode(make_batch_body([plain, costly, fast]))
+    arrays = batch.stack()
+
+    never = [np.nan] * 8
+    padded = [*[np.nan] * 5, 0, 0, 0]
+    np.testing.assert_array_equal(arrays["info.cost"], [never, cost, padded])
+    np.testing.assert_array_equal(arrays["info.speed"], [never, never, speed])
+    assert arrays["info.cost"].dtype == np.float32
+    assert batch.to_torch()["info.cost"].dtype == torch.float32
+    alone = Batch.decode(make_batch_body([plain])).stack()
+    assert not [name for name in alone if name.startswith("info")]
 
 
 def test_fragments_of_different_length_are_not_stacked() -> None:

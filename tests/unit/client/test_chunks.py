@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, batch_of
 from examples.ppo_recurrent import policy_for
@@ -21,7 +20,7 @@ from rolldeck.wire import (
     unpack_array,
 )
 from runs.config.rules import run_config
-from tests.unit.client.batch_factories import make_fragment
+from tests.unit.client.batch_factories import make_fragment, with_arrays
 from tests.unit.client.chunk_trajectories import (
     OBS,
     PER_STEP,
@@ -157,11 +156,6 @@ def test_a_fragment_that_does_not_continue_another_begins_a_chunk(change: dict[s
     assert len(join(views([other, one]))) == 1
 
 
-def with_arrays(fragment: Fragment, **arrays: NDArray[Any]) -> Fragment:
-    packed = {name: pack_array(array) for name, array in arrays.items()}
-    return replace(fragment, arrays=fragment.arrays | packed)
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -217,7 +211,7 @@ def test_chunks_stack_as_fragments_do() -> None:
     assert arrays["obs"].shape == (2, 15, OBS)
     assert arrays["mask"].sum(axis=1).tolist() == [15, 9]
     assert arrays["item"][:, -1].tolist() == [2, 3]
-    for name in ("reward", "first", "terminated", "truncated"):
+    for name in ("reward", "first", "terminated", "truncated", "info.cost"):
         assert not arrays[name][1, 9:].any()
     np.testing.assert_array_equal(arrays["obs"][1, 9:], np.repeat(ended.arrays["obs"][8:9], 6, 0))
     assert (arrays["final_fragment"] == 1).all()
@@ -258,6 +252,26 @@ def test_arrays_of_only_some_fragments_are_left_out() -> None:
     assert chunk.arrays["extra"].shape == (10, 2)
     apart = replace(other, slot="w0-1@t", contiguous=False)
     assert "extra" not in stack(join(views([both[0], apart])))
+
+
+def test_values_of_info_that_a_fragment_lacks_are_nan_in_its_steps() -> None:
+    one, other = (
+        replace(each, arrays={name: a for name, a in each.arrays.items() if "info" not in name})
+        for each in consecutive()
+    )
+    speeds = with_arrays(other, **{"info.speed": np.arange(5, dtype=np.float32)})
+    apart = replace(one, slot="w0-1@t")
+
+    (chunk,) = join(views([one, speeds]))
+    arrays = stack(join(views([one, speeds, apart])))
+    by_themselves = stack([chunk, *join(views([apart]))])
+
+    expected = [np.nan] * 5 + [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(chunk.arrays["info.speed"], np.array(expected, np.float32))
+    for found in (arrays, by_themselves):
+        assert found["info.speed"].dtype == np.float32
+        padded = [*[np.nan] * 5, *[0] * 5]
+        np.testing.assert_array_equal(found["info.speed"], [expected, padded])
 
 
 def test_composed_observations_are_joined_part_by_part() -> None:

@@ -465,6 +465,28 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: push(fragment(arrays=padded(4, real=2, reward=np.ones(4, np.float32)))),
         "arrays.reward",
     ),
+    "infinite info": (
+        lambda: push(
+            fragment(arrays=arrays(4, **{"info.a": np.array([0, np.nan, np.inf, 0], np.float32)}))
+        ),
+        "arrays.info.a",
+    ),
+    "info of another type": (
+        lambda: push(fragment(arrays=arrays(4, **{"info.a": np.zeros(4)}))),
+        "arrays.info.a",
+    ),
+    "info of another length": (
+        lambda: push(fragment(arrays=arrays(4, **{"info.a": np.zeros(3, np.float32)}))),
+        "arrays.info.a",
+    ),
+    "info of two axes": (
+        lambda: push(fragment(arrays=arrays(4, **{"info.a": np.zeros((4, 1), np.float32)}))),
+        "arrays.info.a",
+    ),
+    "info in padding": (
+        lambda: push(fragment(arrays=padded(4, real=2, **{"info.a": np.ones(4, np.float32)}))),
+        "arrays.info.a",
+    ),
     "padding in the middle of an episode": (
         lambda: push(fragment(arrays=padded(4, real=2, truncated=np.zeros(4, bool)))),
         "arrays.mask",
