@@ -1,15 +1,13 @@
 """Queries for reported episodes, for their distribution, and for one of them in fragments."""
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-import numpy as np
 from django.db import connection
 
 from buffer.inspect.queries.fragment_lists import EpisodeSearch
 from buffer.inspect.queries.group_statistics import id_ranges, sampled_groups
-from buffer.inspect.rules.fragment_views import Series, curves_of
+from buffer.inspect.rules.fragment_views import curves_of, joined
 from rollouts.control.models import EpisodeWindow
 from rollouts.control.rules import ROWS_AT_MOST
 from rollouts.episodes import rules
@@ -139,12 +137,8 @@ def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
             )
             for row, part, _ in found
         ],
-        curves=curves_of([_joined(held.series for held in found)]),
+        curves=curves_of([joined([held.series for held in found])]),
     )
-
-
-def _joined(parts: Iterable[Series]) -> Series:
-    return Series(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> EpisodeSpread:

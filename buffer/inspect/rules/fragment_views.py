@@ -6,8 +6,9 @@ A fragment holds whole episodes and parts of episodes. An episode longer than a 
 several consecutive fragments of its slot.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 
 from buffer.ingest.rules.fragments import BrokenFragment, check
 from rolldeck.errors import InvalidMessageError
+from rolldeck.fleet_wire import INFO_KEYS_AT_MOST
 from rolldeck.wire import (
+    INFO,
     Fragment,
     unpack_array,
 )
@@ -66,6 +69,15 @@ class StepCurve(Struct, frozen=True, kw_only=True):
     high: list[float]
 
 
+class InfoCurve(Struct, frozen=True, kw_only=True):
+    """A value of `info` over steps; null where no step has a number."""
+
+    key: str
+    last: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+
 class StepCurves(Struct, frozen=True, kw_only=True):
     """Numbers over steps, downsampled to at most 512 points."""
 
@@ -78,6 +90,8 @@ class StepCurves(Struct, frozen=True, kw_only=True):
     reward: StepCurve
     value: StepCurve
     """Value estimates of the policy."""
+    info: list[InfoCurve]
+    """Stored values of `info`, by key; at most 16."""
 
 
 class FragmentContent(Struct, frozen=True, kw_only=True):
@@ -91,6 +105,13 @@ class FragmentContent(Struct, frozen=True, kw_only=True):
     episodes_left_out: int
     arrays: list[ArrayForm]
     curves: StepCurves
+
+
+class InfoColumn(Struct, frozen=True, kw_only=True):
+    """A value of `info` at each step; null where the step has no number."""
+
+    key: str
+    values: list[float | None]
 
 
 class StepWindow(Struct, frozen=True, kw_only=True):
@@ -109,6 +130,8 @@ class StepWindow(Struct, frozen=True, kw_only=True):
     obs_range: list[list[float]]
     """Least, mean and greatest number of each observation that `obs` omits; else empty."""
     reward: list[float]
+    info: list[InfoColumn]
+    """Stored values of `info`, by key; at most 16."""
     value: list[float]
     logprob: list[float]
     first: list[bool]
@@ -163,40 +186,63 @@ def content_of(opened: DecodedFragment) -> FragmentContent:
     )
 
 
-class Series(NamedTuple):
-    """Numbers of consecutive steps of one episode."""
-
-    reward: NDArray[Any]
-    value: NDArray[Any]
+Series = Mapping[str, NDArray[Any]]
+"""Columns `reward`, `value` and ``info.<key>`` of consecutive steps, by name, ``[T]`` each."""
 
 
 def series_of(opened: DecodedFragment, part: EpisodePart) -> Series:
     """Return the numbers of a part of an episode."""
     rows = slice(part.first, part.first + part.steps)
-    return Series(opened.arrays["reward"][rows].copy(), opened.arrays["value"][rows].copy())
+    names = ("reward", "value", *_info_names(opened.arrays))
+    return {name: opened.arrays[name][rows].copy() for name in names}
+
+
+def _info_names(arrays: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in arrays if name.startswith(INFO))[:INFO_KEYS_AT_MOST]
 
 
 def curves_of(episodes: Sequence[Series]) -> StepCurves:
     """Return the curves of consecutive episodes."""
-    totals = [np.cumsum(each.reward, dtype=np.float64) for each in episodes]
-    columns = {
-        "total": np.concatenate(totals).astype(np.float32),
-        "reward": np.concatenate([each.reward for each in episodes]),
-        "value": np.concatenate([each.value for each in episodes]),
-    }
+    totals = [np.cumsum(each["reward"], dtype=np.float64) for each in episodes]
+    columns = joined(episodes) | {"total": np.concatenate(totals).astype(np.float32)}
     steps = len(columns["reward"])
     width = -(-steps // LINE_POINTS)
     starts = np.arange(0, steps, width)
     ends = np.minimum(starts + width, steps) - 1
     curves = {
-        name: StepCurve(
-            last=_numbers(values[ends]),
-            low=_numbers(np.minimum.reduceat(values, starts)),
-            high=_numbers(np.maximum.reduceat(values, starts)),
-        )
+        name: {
+            "last": _numbers(_last_numbers(values, starts, ends)),
+            "low": _numbers(np.fmin.reduceat(values, starts)),
+            "high": _numbers(np.fmax.reduceat(values, starts)),
+        }
         for name, values in columns.items()
     }
-    return StepCurves(step=ends.tolist(), is_exact=width == 1, **curves)
+    return StepCurves(
+        step=ends.tolist(),
+        is_exact=width == 1,
+        **{name: StepCurve(**curves[name]) for name in ("total", "reward", "value")},
+        info=[
+            InfoCurve(key=name.removeprefix(INFO), **curves[name]) for name in _info_names(curves)
+        ],
+    )
+
+
+def joined(parts: Sequence[Series]) -> dict[str, NDArray[Any]]:
+    """Return the columns of consecutive parts; values of `info` that a part lacks are NaN."""
+    return {
+        name: np.concatenate(
+            [part.get(name, np.full(len(part["reward"]), np.nan, np.float32)) for part in parts]
+        )
+        for name in dict.fromkeys(name for part in parts for name in part)
+    }
+
+
+def _last_numbers(
+    values: NDArray[Any], starts: NDArray[np.intp], ends: NDArray[np.intp]
+) -> NDArray[Any]:
+    """Return the last number from each start to its end; NaN where there is none."""
+    at = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))[ends]
+    return np.where(at >= starts, values[at], np.float32(np.nan))
 
 
 def window(opened: DecodedFragment, *, start: int, count: int) -> StepWindow:
@@ -227,6 +273,10 @@ def window(opened: DecodedFragment, *, start: int, count: int) -> StepWindow:
         obs_size=obs_size,
         obs_range=_ranges([part[rows] for part in obs]) if obs_size > MOST_NUMBERS else [],
         reward=_numbers(arrays["reward"][rows]),
+        info=[
+            InfoColumn(key=name.removeprefix(INFO), values=_numbers(arrays[name][rows]))
+            for name in _info_names(arrays)
+        ],
         value=_numbers(arrays["value"][rows]),
         logprob=_numbers(arrays["behavior_logprob"][rows]),
         first=arrays["first"][rows].tolist(),
@@ -277,14 +327,14 @@ def _short(value: float) -> float:
 
 
 def _numbers(values: NDArray[Any]) -> list[Any]:
-    """Return an array as JSON numbers; integers stay integers."""
+    """Return an array as JSON numbers; integers stay integers, and NaN of one axis is None."""
     if values.dtype.kind == "b":
         values = values.astype(np.int8)
     if values.dtype.kind != "f":
         listed: list[Any] = values.tolist()
         return listed
     if values.ndim == 1:
-        return [_short(value) for value in values.tolist()]
+        return [None if math.isnan(value) else _short(value) for value in values.tolist()]
     return [[_short(value) for value in row] for row in values.tolist()]
 
 

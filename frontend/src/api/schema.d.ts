@@ -5856,6 +5856,24 @@ export interface components {
             newest_at: string;
         };
         /**
+         * InfoColumn
+         * @description A value of `info` at each step; null where the step has no number.
+         */
+        InfoColumn: {
+            key: string;
+            values: (number | null)[];
+        };
+        /**
+         * InfoCurve
+         * @description A value of `info` over steps; null where no step has a number.
+         */
+        InfoCurve: {
+            key: string;
+            last: (number | null)[];
+            low: (number | null)[];
+            high: (number | null)[];
+        };
+        /**
          * InfoDrops
          * @description Values of `info` that were dropped for one reason.
          */
@@ -5868,12 +5886,12 @@ export interface components {
         };
         /**
          * InfoSum
-         * @description Sum of one numeric value of `info` over episodes or steps of one report window.
+         * @description Sum of one numeric value of `info` over the steps of one report window.
          */
         InfoSum: {
             name: string;
             /** @enum {unknown} */
-            scope: "episode" | "step";
+            scope: "episode" | "missing" | "step";
             count: number;
             total: number;
         };
@@ -8541,6 +8559,7 @@ export interface components {
             total: components["schemas"]["StepCurve"];
             reward: components["schemas"]["StepCurve"];
             value: components["schemas"]["StepCurve"];
+            info: components["schemas"]["InfoCurve"][];
         };
         /**
          * StepWindow
@@ -8555,6 +8574,7 @@ export interface components {
             obs_size: number;
             obs_range: number[][];
             reward: number[];
+            info: components["schemas"]["InfoColumn"][];
             value: number[];
             logprob: number[];
             first: boolean[];

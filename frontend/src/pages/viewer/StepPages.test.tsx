@@ -12,6 +12,7 @@ const curvesOf = (rewards: number[]) => ({
   total: line(rewards.map((_, step) => rewards.slice(0, step + 1).reduce((sum, one) => sum + one, 0))),
   reward: line(rewards),
   value: line(rewards.map((one) => 10 * one)),
+  info: [{ key: "cost", ...line(rewards.map((one) => one / 2)) }],
 });
 
 const AT = new Date().toISOString();
@@ -89,6 +90,7 @@ const WINDOW: StepWindow = {
   obs_size: 1,
   obs_range: [],
   reward: [1, 1, 1, 1],
+  info: [{ key: "cost", values: [0.5, null, 2, 3] }],
   value: [10, 10, 10, 10],
   logprob: [0, 0, 0, 0],
   first: [false, false, false, true],
@@ -113,14 +115,14 @@ const step = () => screen.findByRole("region", { name: "Step" });
 it("shows a fragment as curves, and one step with its action and observation", async () => {
   const server = read();
   const user = await load("/runs/alpha/fragments/7?episode=w0-3@a/8");
-  for (const name of ["Return", "Reward", "Value"]) await screen.findByRole("heading", { name });
+  for (const name of ["Return", "Reward", "Value", "info.cost"]) await screen.findByRole("heading", { name });
   const episodes = screen.getByRole("table", { name: "Episodes" });
   expect(within(episodes).getByText("continues, terminated").closest("tr")).toHaveAttribute("aria-current", "true");
   const shown = await step();
-  await waitFor(() => expect(shown).toHaveTextContent("Action0Reward1Value10Logprob0Policy4Observation1"));
+  await waitFor(() => expect(shown).toHaveTextContent("Action0Reward1info.cost0.5Value10Logprob0Policy4Observation1"));
   await user.click(within(episodes).getByRole("button", { name: /3 – 3$/ }));
   await waitFor(() => expect(here()).toContain("step=3"));
-  expect(shown).toHaveTextContent("Action1Reward1Value10Logprob0Policy5EpisodebeginsObservation4");
+  expect(shown).toHaveTextContent("Action1Reward1info.cost3Value10Logprob0Policy5EpisodebeginsObservation4");
   expect(server.asked.filter(({ path }) => path.endsWith("/episodes/detail"))).toEqual([]);
   expect(server.asked.filter(({ path }) => path.endsWith("/steps"))).toHaveLength(1);
 });
@@ -143,7 +145,7 @@ it("goes to steps by arrow keys, and to the fragment beside", async () => {
 it("shows an episode over its fragments in the same reader", async () => {
   read();
   const user = await load("/runs/alpha/transcript?episode=w0-3@a/8");
-  for (const name of ["Return", "Reward", "Value"]) await screen.findByRole("heading", { name });
+  for (const name of ["Return", "Reward", "Value", "info.cost"]) await screen.findByRole("heading", { name });
   const fragments = screen.getByRole("table", { name: "Fragments" });
   expect(within(fragments).getByRole("button", { name: /0 – 1$/ })).toBeVisible();
   const link = within(fragments).getByRole("link", { name: "Fragment 2" });

@@ -6,14 +6,16 @@ import { Chart } from "@/charts/Chart";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ErrorState, Panel, Panels, TextButton } from "@/components/panels";
 import { number } from "@/format";
-import { placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";
+import { infoName, placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";
 
 const CHART_HEIGHT = 130;
-const CURVES = [
-  { name: "Return", of: "total", note: "rewards of the episode so far" },
-  { name: "Reward", of: "reward", note: "" },
-  { name: "Value", of: "value", note: "estimate of the policy" },
-] as const;
+/** The curves of the steps, each with its name. */
+const shownCurves = ({ total, reward, value, info }: StepCurves) => [
+  { name: "Return", curve: total, note: "rewards of the episode so far" },
+  { name: "Reward", curve: reward, note: "" },
+  { name: "Value", curve: value, note: "estimate of the policy" },
+  ...info.map((curve) => ({ name: infoName(curve.key), curve, note: "" })),
+];
 
 /** An episode in a fragment, or a fragment of an episode. */
 export type ListedPart = {
@@ -59,9 +61,9 @@ export function StepsReader({ run, curves, parts, title, note, listed, chosen, o
   return (
     <>
       <Panels>
-        {CURVES.map(({ name, of, note: meaning }) => (
+        {shownCurves(curves).map(({ name, curve, note: meaning }) => (
           <Panel
-            key={of}
+            key={name}
             title={name}
             note={[meaning, curves.is_exact ? "" : "min to max per point"].filter(Boolean).join(", ")}
             columns={4}
@@ -71,8 +73,8 @@ export function StepsReader({ run, curves, parts, title, note, listed, chosen, o
               x={curves.step}
               isTime={false}
               xLabel="step"
-              lines={[{ label: name.toLowerCase(), values: curves[of].last, role: 1 }]}
-              band={curves.is_exact ? undefined : { low: curves[of].low, high: curves[of].high, label: "min – max" }}
+              lines={[{ label: name.toLowerCase(), values: curve.last, role: 1 }]}
+              band={curves.is_exact ? undefined : { low: curve.low, high: curve.high, label: "min – max" }}
               height={CHART_HEIGHT}
               onPick={(index) => onChoose(curves.step[index] ?? 0)}
               empty="No steps."

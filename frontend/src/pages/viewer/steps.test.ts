@@ -12,6 +12,10 @@ const window: StepWindow = {
   obs_size: 192,
   obs_range: [[0, 12.5, 255]],
   reward: [0.5, 0],
+  info: [
+    { key: "cost", values: [1.5, 0] },
+    { key: "episode.r", values: [null, 0] },
+  ],
   value: [20, 21],
   logprob: [-0.1, -0.7],
   first: [true, false],
@@ -26,6 +30,8 @@ it("reads steps within the window only", () => {
   expect(Object.fromEntries(stepOf(window, 10) ?? [])).toMatchObject({
     Action: "1",
     Reward: "0.5",
+    "info.cost": "1.5",
+    "info.episode.r": "–",
     Episode: "begins, truncated",
     Observation: "192 values, 0 to 255, mean 12.5",
   });

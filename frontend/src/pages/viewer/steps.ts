@@ -24,6 +24,9 @@ export function rangeText(range: number[] | undefined, size: number): string {
   return `${values}, ${number(least)} to ${number(most)}, mean ${number(mean)}`;
 }
 
+/** The name of a stored value of `info`, as in a fragment. */
+export const infoName = (key: string): string => `info.${key}`;
+
 /** Consecutive steps of a fragment. */
 export type StepPart = { fragment: number; first: number; steps: number; number?: number };
 export type StepPlace = { part: StepPart; step: number };
@@ -51,6 +54,7 @@ export function stepOf(window: StepWindow | undefined, step: number): [name: str
   return [
     ["Action", vectorText(window.action[at], window.action_size)],
     ["Reward", number(window.reward[at])],
+    ...window.info.map(({ key, values }): [string, string] => [infoName(key), number(values[at])]),
     ["Value", number(window.value[at])],
     ["Logprob", number(window.logprob[at])],
     ["Policy", policyStep(window.policy_step[at])],

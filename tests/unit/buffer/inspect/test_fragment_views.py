@@ -15,6 +15,8 @@ from buffer.inspect.rules.fragment_views import (
     FragmentUnreadable,
     NoSuchStep,
     content_of,
+    curves_of,
+    joined,
     reward_sum,
     window,
 )
@@ -169,6 +171,54 @@ def test_spikes_of_rewards_are_kept(steps: int, spike: float, at: float) -> None
     assert min(curves.value.low) == pytest.approx(float(-rewards.max()), rel=1e-6)
     assert curves.total.last[-1] == pytest.approx(spike, rel=1e-6)
     assert curves.is_exact is (steps <= LINE_POINTS)
+
+
+def test_values_of_info_are_shown_by_step_and_null_without_a_number() -> None:
+    values = np.array([0.1, np.nan, -2, 3], np.float32)
+    never = np.full(4, np.nan, np.float32)
+    made = opened(**{"info.speed": values, "info.cost.left": never})
+
+    columns = window(made, start=1, count=2).info
+    curves = content_of(made).curves.info
+
+    assert [(one.key, one.values) for one in columns] == [
+        ("cost.left", [None, None]),
+        ("speed", [None, -2]),
+    ]
+    assert [(one.key, one.last, one.low) for one in curves] == [
+        ("cost.left", [None] * 4, [None] * 4),
+        ("speed", [0.1, None, -2, 3], [0.1, None, -2, 3]),
+    ]
+    assert (window(opened(), start=0, count=4).info, content_of(opened()).curves.info) == ([], [])
+
+
+def test_a_curve_of_many_steps_keeps_the_numbers_between_steps_without_one() -> None:
+    values = np.full(3 * LINE_POINTS, np.nan, np.float32)
+    values[[3, 4, 8]] = 7, -1, 2
+    [curve] = content_of(opened(3 * LINE_POINTS, **{"info.speed": values})).curves.info
+
+    assert curve.last[:4] == [None, -1, 2, None]
+    assert (curve.low[1], curve.high[1]) == (-1, 7)
+
+
+def test_an_episode_has_the_values_of_all_its_fragments() -> None:
+    ones = {"reward": np.ones(2, np.float32), "value": np.ones(2, np.float32)}
+    parts = [ones, ones | {"info.speed": np.array([3, 4], np.float32)}]
+
+    curves = curves_of([joined(parts)])
+
+    assert curves.total.last == [1, 2, 3, 4]
+    assert [(one.key, one.last) for one in curves.info] == [("speed", [None, None, 3, 4])]
+
+
+def test_at_most_16_values_of_info_are_shown_and_all_are_listed() -> None:
+    many = {f"info.k{number:02}": np.zeros(4, np.float32) for number in range(20)}
+    made = opened(**many)
+
+    shown = [one.key for one in window(made, start=0, count=1).info]
+    listed = [one.name for one in content_of(made).arrays if one.name in many]
+    assert shown == [f"k{number:02}" for number in range(16)]
+    assert len(listed) == 20
 
 
 @given(steps=st.integers(1, 60), width=st.integers(1, 20))
