@@ -118,7 +118,9 @@ class LockstepFleet:
             finals[slot], begun[slot] = obs[slot], self._next_episode()
             obs[slot] = np.asarray(self._environments[slot].reset()[0])
         self._obs = np.stack(obs)
-        outcomes = Outcomes(rewards, terminated, truncated, finals)
+        outcomes = Outcomes(
+            rewards, terminated, truncated, np.empty((len(rewards), 0), np.float32), finals
+        )
         cut = self._cutter.observe(self._rows, self._obs, outcomes, new_episodes=begun)
         return [fragment for _, fragment in cut]
 

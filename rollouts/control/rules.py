@@ -7,7 +7,8 @@ workers and operator requests, and the free space of the buffer. Fleets treat it
 
 Sums of numeric values of `info` over a run, and the metrics between two measurements.
 
-Stored as ``{"sums": {name: {scope: [count, total]}}, "dropped": {problem: count}}``.
+Stored as ``{"sums": {name: {scope: [count, total]}}, "dropped": {problem: count}, "absent":
+[name]}``.
 
 Fleet state as proven by recent reports.
 
@@ -59,7 +60,11 @@ def fingerprint(
     return f"{hashlib.blake2s(orders, digest_size=6).hexdigest()}.{admission_remaining}"
 
 
-_SERIES: Final = {"episode": ("mean", "count"), "step": ("step_mean", "step_count")}
+_SERIES: Final = {
+    "episode": ("mean", "count"),
+    "step": ("step_mean", "step_count"),
+    "missing": ("missing_share", "steps"),
+}
 """Names of the mean and the count by scope."""
 _PROBLEMS: Final = {
     "out_of_range": "values that are not finite, or beyond ±1e30",
@@ -69,16 +74,28 @@ _PROBLEMS: Final = {
 }
 
 
+ABSENT_AFTER_STEPS: Final = 1_000
+"""Env steps without a number after which a stored key of `info` is reported."""
+
+
 class Added(NamedTuple):
     """Sums after a report."""
 
     totals: dict[str, Any]
     first_drops: list[InfoDrops]
     """Problems that occurred for the first time in the run."""
+    newly_absent: dict[str, int]
+    """Stored keys that have had no number in any step, at their first report; with the steps."""
 
 
-def added(totals: Mapping[str, Any], window: InfoWindow) -> Added:
-    """Return the sums of a run after a report; only the run's first 64 names are summed."""
+def added(
+    totals: Mapping[str, Any], window: InfoWindow, *, has_ended_episodes: bool = False
+) -> Added:
+    """Return the sums of a run after a report; only the run's first 64 names are summed.
+
+    A stored key is reported as absent after 1,000 steps, once an episode has ended: some keys have
+    a number at the last step only.
+    """
     checked = InfoTotals()
     sums = {name: dict(scopes) for name, scopes in totals.get("sums", {}).items()}
     dropped = dict(totals.get("dropped", {}))
@@ -91,13 +108,24 @@ def added(totals: Mapping[str, Any], window: InfoWindow) -> Added:
     first = [drops for drops in accepted.dropped if drops.problem not in dropped]
     for drops in accepted.dropped:
         dropped[drops.problem] = dropped.get(drops.problem, 0) + drops.count
-    found = {"sums": sums, "dropped": dropped}
-    return Added({name: part for name, part in found.items() if part}, first)
+    known = totals.get("absent", [])
+    newly: dict[str, int] = {}
+    for name in sorted(sums.keys() - known) if has_ended_episodes else ():
+        steps, missing = sums[name].get("missing", (0, 0.0))
+        if missing == steps >= ABSENT_AFTER_STEPS:
+            newly[name] = steps
+    found = {"sums": sums, "dropped": dropped, "absent": [*known, *newly]}
+    return Added({name: part for name, part in found.items() if part}, first, newly)
 
 
 def message_of(drops: InfoDrops) -> str:
     """Return the message of an event about dropped values."""
     return f"Values of info are dropped: {_PROBLEMS[drops.problem]}; the first is {drops.example!r}"
+
+
+def absence_of(key: str, steps: int) -> str:
+    """Return the message of the event about a stored key without numbers."""
+    return f"environment.info: {key!r} has had no number in {steps:,} env steps"
 
 
 def info_figures(before: Mapping[str, Any], totals: Mapping[str, Any]) -> dict[str, float]:

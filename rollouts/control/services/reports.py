@@ -203,7 +203,9 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
             announce(run_id, "run")
     fleet.env_steps_total += _store_workers(fleet, stored, report.workers, now=now)
     _store_episodes(fleet, report.episodes, now=now)
-    added = control_rules.added(fleet.info_totals, report.info)
+    added = control_rules.added(
+        fleet.info_totals, report.info, has_ended_episodes=bool(fleet.recent_returns)
+    )
     fleet.info_totals = added.totals
     for drops in added.first_drops:
         record_event(
@@ -213,6 +215,16 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
             actor="fleet",
             level="warning",
             details={"problem": drops.problem, "example": drops.example},
+            now=now,
+        )
+    for key, steps in added.newly_absent.items():
+        record_event(
+            run_id=run_id,
+            kind="info_key_absent",
+            message=control_rules.absence_of(key, steps),
+            actor="fleet",
+            level="warning",
+            details={"key": key, "env_steps": steps},
             now=now,
         )
     fleet.sequence = report.sequence

@@ -135,6 +135,8 @@ class Stepped(NamedTuple):
     """``[N]``, like the two below."""
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    info: NDArray[np.float32]
+    """``[N, K]``, values of the K stored keys of `info`; NaN where the step had no number."""
     finals: list[tuple[int, NDArray[Any]]]
     """Index among the N, and the last observation of the episode that ended there."""
     seconds: float
@@ -204,8 +206,13 @@ class Channel:
 class EnvBlock:
     """Columns for R rows; the worker writes actions and the process writes the rest."""
 
-    def __init__(self, descriptor: int, *, rows: int, observation: Space, action: Space) -> None:
-        """Map the memory of `descriptor`, grown as needed; the descriptor may then be closed."""
+    def __init__(
+        self, descriptor: int, *, rows: int, observation: Space, action: Space, keys: int = 0
+    ) -> None:
+        """Map the memory of `descriptor`, grown as needed; the descriptor may then be closed.
+
+        `keys` is the number of stored keys of `info`.
+        """
         forms: list[tuple[tuple[int, ...], Any]] = [
             ((rows, *action.shape), action.array_dtype),
             ((rows, *observation.shape), observation.array_dtype),
@@ -213,6 +220,7 @@ class EnvBlock:
             ((rows,), np.float64),
             ((rows,), np.bool_),
             ((rows,), np.bool_),
+            ((rows, keys), np.float32),
         ]
         sizes = []
         for shape, dtype in forms:
@@ -228,8 +236,10 @@ class EnvBlock:
             begin += size
         self.actions, self.obs, self.final_obs = columns[:3]
         """``[R, …]``; `final_obs` is valid only where an episode has just ended."""
-        self.reward, self.terminated, self.truncated = columns[3:]
+        self.reward, self.terminated, self.truncated = columns[3:6]
         """``[R]``."""
+        self.info = columns[6]
+        """``[R, K]``."""
 
 
 def anonymous_memory() -> int:

@@ -43,6 +43,7 @@ from rollouts.fleet.worker.info_values import (
     InfoTotals,
     episode_info,
     final_rows,
+    numbers_at,
     numbers_of,
     split_rows,
     task_of,
@@ -81,6 +82,7 @@ class EnvRows:
         """Return and length of the running episode of each row, ``[R]``."""
         self._info = InfoTotals()
         self._info_at = -INFO_SECONDS
+        self._keys = setup.environment.info
         self.block: EnvBlock | None = None
         """Shared block; None until an environment exists."""
         self._to_record: dict[int, tuple[str, str]] = {}
@@ -107,7 +109,11 @@ class EnvRows:
             if self.block is None:
                 observation, action = describe(environment)
                 self.block = EnvBlock(
-                    self._memory, rows=len(self._rows), observation=observation, action=action
+                    self._memory,
+                    rows=len(self._rows),
+                    observation=observation,
+                    action=action,
+                    keys=len(self._keys),
                 )
                 self._space, self._is_valid = observation, validity(observation)
                 self._bounds = bounds_of(observation)
@@ -134,6 +140,8 @@ class EnvRows:
             came = self._step_together(rows[is_together]) if is_together.any() else []
             came += self._step_singly(rows[~is_together])
         came = self._with_valid_values(came)
+        if self._keys and self.block is not None:
+            self.block.info[came] = np.nan
         if self._extras:
             came = self._with_added_info(came)
         if self._ended:
@@ -244,9 +252,12 @@ class EnvRows:
     def _with_added_info(self, came: list[int]) -> list[int]:
         """Add the numbers in the extras of the stepped rows; return the rows that have no error.
 
+        The block receives those of the stored keys.
+
         An episode that names its task adds its return and its length to those of the task.
         """
-        left = []
+        left: list[int] = []
+        stored: dict[int, list[float]] = {}
         for row in came:
             try:
                 if row in self._extras:
@@ -255,6 +266,8 @@ class EnvRows:
                     info = episode_info(self._extras[row]) if is_last else self._extras[row]
                     for name, value in numbers_of(info):
                         self._info.add(name, value, scope=scope)
+                    if self._keys:
+                        stored[row] = numbers_at(info, self._keys)
                     if is_last and (task := task_of(info)):
                         episode = {"return": self._returns[row], "length": self._lengths[row]}
                         for name, total in episode.items():
@@ -262,6 +275,8 @@ class EnvRows:
                 left.append(row)
             except Exception as error:  # noqa: BLE001 their code may raise anything
                 self._drop(self._crash(row, error, f"step {self._lengths[row]}"))
+        if stored and self.block is not None:
+            self.block.info[list(stored)] = list(stored.values())
         self._ended = [row for row in self._ended if row in left]
         return left
 

@@ -174,6 +174,7 @@ class EnvWorker:
                         rows=len(self.slots),
                         observation=message.observation,
                         action=message.action,
+                        keys=len(self._environment.info),
                     )
                     self._close_memory()
                 if isinstance(message, StepResult) and self._block is not None:
@@ -250,6 +251,7 @@ def read_steps(came: StepResult, block: EnvBlock) -> Stepped:
         reward=block.reward[rows],
         terminated=terminated,
         truncated=truncated,
+        info=block.info[rows],
         finals=[(at, np.array(block.final_obs[rows[at]])) for at in ended],
         seconds=came.seconds,
         crashed=came.crashed,

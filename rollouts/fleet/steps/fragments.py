@@ -11,8 +11,8 @@ Invariants, for each slot:
       one's `contiguous`.
     - A fragment is cut when the observation of its boundary step has arrived: that observation is
       the fragment's `next_obs` and step 0 of the next one. No action on it is needed first.
-    - A reward and an episode end belong to the step whose action they followed; they arrive with
-      the next observation.
+    - A reward, the values of `info` and an episode end belong to the step whose action they
+      followed; they arrive with the next observation.
 """
 
 import threading
@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.fleet_wire import episode_id
+from rolldeck.fleet_wire import InfoSum, episode_id
 from rolldeck.wire import EpisodeWindow, Fragment, InfoWindow
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.process.settings import WorkerSettings
@@ -45,9 +45,18 @@ class FragmentCutter:
     """Builds fragments from the steps of S env slots; the module lists its invariants."""
 
     def __init__(
-        self, *, slots: Sequence[str], environment: str, worker: str, fragment_length: int
+        self,
+        *,
+        slots: Sequence[str],
+        environment: str,
+        worker: str,
+        fragment_length: int,
+        keys: Sequence[str] = (),
     ) -> None:
-        """Start with fragment 0 of every slot; names of slots are unique in the run, ``[S]``."""
+        """Start with fragment 0 of every slot; names of slots are unique in the run, ``[S]``.
+
+        `keys` are the stored keys of `info`, ``[K]``.
+        """
         self.slots = tuple(slots)
         self.acted = np.zeros(len(slots), dtype=np.intp)
         """Actions of each slot since its last cut, ``[S]``; read-only for callers."""
@@ -58,7 +67,7 @@ class FragmentCutter:
         # Outcomes are at most one step behind actions.
         self._ended = np.zeros(len(slots), dtype=np.intp)
         self._is_observed = np.zeros(len(slots), dtype=np.bool_)
-        self._columns = StepColumns(slots=len(slots), length=fragment_length)
+        self._columns = StepColumns(slots=len(slots), length=fragment_length, keys=keys)
         self._numbers = [0] * len(slots)
         self._is_contiguous = [False] * len(slots)
 
@@ -103,7 +112,11 @@ class FragmentCutter:
             row_of = {int(row): index for index, row in enumerate(rows)}
             finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
             some = Outcomes(
-                outcomes.reward[rows], outcomes.terminated[rows], outcomes.truncated[rows], finals
+                reward=outcomes.reward[rows],
+                terminated=outcomes.terminated[rows],
+                truncated=outcomes.truncated[rows],
+                info=outcomes.info[rows],
+                finals=finals,
             )
             self._columns.end(slots[rows], ended[rows], some)
             self._ended[slots[rows]] += 1
@@ -266,6 +279,7 @@ class FragmentBuilder:
             environment=config.environment.spec,
             worker=f"{settings.name}@{settings.incarnation}",
             fragment_length=config.fleet.fragment_length,
+            keys=config.environment.info,
         )
         self._tallies = EpisodeTallies(
             slots=count, environment=config.environment.spec, discount=config.fleet.discount
@@ -277,6 +291,12 @@ class FragmentBuilder:
         self._lock = threading.Lock()
         self._credits = 0
         self._info = InfoTotals()
+        self._keys = config.environment.info
+        self._info.know(self._keys)
+        self._missing = np.zeros(len(self._keys), dtype=np.int64)
+        """Steps without a number of each stored key since the last `pop_info`, ``[K]``."""
+        self._missing_of = 0
+        """Steps since then."""
         self._statistics = EpisodeStatistics(
             worker=settings.index, incarnation=settings.incarnation, now=time.monotonic()
         )
@@ -356,6 +376,13 @@ class FragmentBuilder:
     def pop_info(self) -> InfoWindow:
         """Return the numeric values of `info` since the last call."""
         with self._lock:
+            if self._missing_of:
+                sums = [
+                    InfoSum(name=key, scope="missing", count=self._missing_of, total=float(steps))
+                    for key, steps in zip(self._keys, self._missing, strict=True)
+                ]
+                self._info.merge(InfoWindow(sums=sums))
+                self._missing[:], self._missing_of = 0, 0
             return self._info.pop()
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
@@ -373,7 +400,11 @@ class FragmentBuilder:
         # The outcome of an action that was dropped meanwhile is dropped too.
         late = len(slots) - int(np.count_nonzero(self._cutter.is_acting[slots]))
         self._count_dropped(self._dropped_as, late)
-        outcomes = Outcomes(came.reward, came.terminated, came.truncated, finals)
+        outcomes = Outcomes(came.reward, came.terminated, came.truncated, came.info, finals)
+        if self._keys:
+            with self._lock:
+                self._missing += np.isnan(came.info).sum(axis=0)
+                self._missing_of += len(slots)
         cut = self._cutter.observe(slots, came.obs, outcomes, new_episodes=new_episodes)
         self.env_steps += len(slots)
         self._monitor.record("cut", time.perf_counter() - start, time.monotonic())

@@ -23,6 +23,7 @@ from rollouts.fleet.steps.fragments import FragmentBuilder
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.worker.info_values import InfoTotals
 from runs.config.rules import run_config
 from runs.config.rules.run_config import RunConfig
 
@@ -302,6 +303,7 @@ class LocalRollout:
                 f"{unanswered} environments did not answer within {DRAIN_SECONDS:g} s; the last "
                 "action of each is in no fragment"
             )
+        self._warn_of_absent_keys()
         env_steps = self._count("env_steps")
         seconds = (self._ended_at or 0.0) - (self._began_at or self._ended_at or 0.0)
         totals = self._totals
@@ -372,6 +374,17 @@ class LocalRollout:
                 worker.wake()
             if hung := worker.hung(time.monotonic()):
                 raise RolloutFailed(f"worker {index}: {hung}")
+
+    def _warn_of_absent_keys(self) -> None:
+        """Warn of each stored key of `info` that had no number in any step."""
+        info = InfoTotals()
+        for worker in self._workers:
+            info.merge(worker.builder.pop_info())
+        for one in info.pop().sums:
+            if one.scope == "missing" and one.count == one.total:
+                self._warn(
+                    f"environment.info: {one.name!r} had no number in {one.count:,} env steps"
+                )
 
     def _count(self, name: str) -> int:
         return sum(getattr(worker.builder, name) for worker in self._workers)

@@ -4,13 +4,13 @@ S is the number of slots, T the steps of a fragment. A slot's observations need 
 than its steps: the last one waits for its action.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import Array, pack_array
+from rolldeck.wire import INFO, Array, pack_array
 
 Places = NDArray[np.intp]
 """One number for each of N slots, ``[N]``."""
@@ -30,6 +30,8 @@ class Outcomes(NamedTuple):
     """``[N]``."""
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    info: NDArray[np.float32]
+    """``[N, K]``, values of the K stored keys of `info`."""
     finals: Mapping[int, NDArray[Any]]
     """Row of the N → last observation of the episode that ended there."""
 
@@ -37,8 +39,11 @@ class Outcomes(NamedTuple):
 class StepColumns:
     """Columns ``[S · T, …]``, written by slot and position; the caller tracks the positions."""
 
-    def __init__(self, *, slots: int, length: int) -> None:
-        """Allocate the columns independent of the environment; the first step adds the others."""
+    def __init__(self, *, slots: int, length: int, keys: Sequence[str] = ()) -> None:
+        """Allocate the columns independent of the environment; the first step adds the others.
+
+        `keys` are the stored keys of `info`.
+        """
         self._slots = slots
         self._length = length
         # One flat axis: numpy writes to it several times faster than to two.
@@ -49,6 +54,7 @@ class StepColumns:
         self._reward = np.zeros(count, dtype=np.float32)
         self._terminated = np.zeros(count, dtype=np.bool_)
         self._truncated = np.zeros(count, dtype=np.bool_)
+        self._info = [(f"{INFO}{key}", np.zeros(count, dtype=np.float32)) for key in keys]
         self._logprob = np.zeros(count, dtype=np.float32)
         self._value = np.zeros(count, dtype=np.float32)
         self._policy_step = np.zeros(count, dtype=np.int32)
@@ -101,6 +107,8 @@ class StepColumns:
         self._reward[places] = outcomes.reward
         self._terminated[places] = outcomes.terminated
         self._truncated[places] = outcomes.truncated
+        for number, (_, column) in enumerate(self._info):
+            column[places] = outcomes.info[:, number]
         for row, obs in outcomes.finals.items():
             self._finals[slots[row]].append((int(at[row]), obs))
 
@@ -163,6 +171,8 @@ class StepColumns:
             "episode_index": episode_index,
             "next_obs": self._observed(slot, steps),
         }
+        info = {name: column[own] for name, column in self._info}
+        arrays |= info
         finals = self._finals[slot]
         if finals:
             arrays["final_step"] = np.asarray([at for at, _ in finals], dtype=np.int32)
@@ -172,9 +182,9 @@ class StepColumns:
         if steps < self._length:
             # The last step is repeated up to the length; the mask marks the real steps.
             positions = np.arange(self._length)
-            for name in _PER_STEP:
+            for name in (*_PER_STEP, *info):
                 arrays[name] = arrays[name][np.minimum(positions, steps - 1)]
-            for name in _MARKS:
+            for name in (*_MARKS, *info):
                 arrays[name][steps:] = 0
             arrays["mask"] = positions < steps
         packed = {}

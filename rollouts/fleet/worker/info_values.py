@@ -7,7 +7,7 @@ in which the column `name` of a vector environment has a value. Sums have limits
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from rolldeck.fleet_wire import (
     INFO_NAME_LENGTH,
     INFO_NAME_PATTERN,
     INFO_NAMES_AT_MOST,
+    INFO_NAMES_RESERVED,
     InfoDrops,
     InfoProblem,
     InfoScope,
@@ -24,10 +25,10 @@ from rolldeck.fleet_wire import (
 )
 
 FINAL_OBSERVATIONS: Final = ("final_obs", "final_observation")
-_OBSERVATIONS: Final = frozenset({*FINAL_OBSERVATIONS, "terminal_observation"})
-_SKIPPED: Final = _OBSERVATIONS | {"final_info"}
+_OBSERVATIONS: Final = INFO_NAMES_RESERVED - {"final_info"}
 MOST: Final = 1e30
 """Largest absolute value, so that sums stay finite."""
+_NUMBERS: Final = (float, int, np.floating, np.integer, np.bool_)
 _VALID: Final = re.compile(INFO_NAME_PATTERN)
 
 
@@ -39,12 +40,30 @@ def numbers_of(info: Any) -> Iterator[tuple[str, float]]:
     if not isinstance(info, Mapping):
         return
     for name, value in info.items():
-        if not isinstance(name, str) or name.startswith("_") or name in _SKIPPED:
+        if not isinstance(name, str) or name.startswith("_") or name in INFO_NAMES_RESERVED:
             continue
         if name == "episode" and isinstance(value, Mapping):
             yield from ((f"episode/{key}", number) for key, number in numbers_of(value))
         elif (number := _number(value)) is not None:
             yield name, number
+
+
+def numbers_at(info: Any, keys: Sequence[str]) -> list[float]:
+    """Return the number or bool at each key of `info`; a dot leads into a dict.
+
+    NaN for any other value, for none, and for numbers that are not finite or beyond ±1e30.
+    """
+    if not isinstance(info, Mapping):
+        return [math.nan] * len(keys)
+    found = []
+    for key in keys:
+        if key in info:
+            number = _number(info[key])
+            found.append(number if number is not None and -MOST <= number <= MOST else math.nan)
+        else:
+            name, _, rest = key.partition(".")
+            found += numbers_at(info.get(name) if rest else None, [rest])
+    return found
 
 
 def task_of(info: Any) -> str:
@@ -105,9 +124,9 @@ def final_rows(info: Any, rows: int) -> dict[int, Any]:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if not isinstance(value, int | float | np.bool_ | np.integer | np.floating):
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(())[()]
+    if not isinstance(value, _NUMBERS):
         return None
     try:
         return float(value)

@@ -32,6 +32,7 @@ from runs.config.rules.sections import (
     PolicyConfig,
     admission_shortage,
     contradictions,
+    invalid_info_keys,
 )
 from web.rules.errors import InvalidField
 
@@ -301,6 +302,8 @@ def _contradictions(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Return each field that contradicts others, and the reason."""
     for field, reason in fleet_config.contradictions(config.fleet):
         yield f"fleet.{field}", reason
+    for position, reason in invalid_info_keys(config.environment.info):
+        yield f"environment.info[{position}]", reason
     if config.policy.precision == "float16" and config.fleet.policy_device == "cpu":
         yield (
             "policy.precision",
@@ -321,6 +324,8 @@ def _contradictions(config: RunConfig) -> Iterator[tuple[str, str]]:
             if shortage is not None:
                 yield "buffer.replay.fragments_per_chunk", shortage
         return
+    if config.environment.info:
+        yield "environment.info", "a language run steps no environment; leave this empty"
     if config.evaluation.every_train_steps:
         yield (
             "evaluation.every_train_steps",

@@ -1,12 +1,18 @@
 """Sections of a run configuration: replay, buffer, environment and policy."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from rolldeck.fleet_wire import (
+    INFO_KEYS_AT_MOST,
+    INFO_NAME_LENGTH,
+    INFO_NAME_PATTERN,
+    INFO_NAMES_RESERVED,
+)
 from runs.config.rules.config_field import NO_LANGUAGE, applicable, described, none_of, one_of
 
 # Short-group policies of a language run, read from its configuration without validation.
@@ -269,6 +275,19 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             max_length=16,
         ),
     ] = []
+    info: Annotated[
+        list[
+            Annotated[
+                str, Meta(min_length=1, max_length=INFO_NAME_LENGTH, pattern=INFO_NAME_PATTERN)
+            ]
+        ],
+        described(
+            "Values of info",
+            "Keys of info whose number is stored with each step as info.<key>; a dot leads into a "
+            "dict: episode.r.",
+            max_length=INFO_KEYS_AT_MOST,
+        ),
+    ] = []
     restart_interval_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         described(
@@ -287,6 +306,20 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             le=86_400,
         ),
     ] = 120.0
+
+
+def invalid_info_keys(keys: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Return the position of each key of `info` that can have no value, and the reason."""
+    for position, key in enumerate(keys):
+        parts = key.split(".")
+        if key in keys[:position]:
+            yield position, f"{key!r} is listed twice"
+        elif not all(parts) or key != key.strip():
+            yield position, f"{key!r} has an empty part, or begins or ends with a space"
+        elif found := INFO_NAMES_RESERVED.intersection(parts):
+            yield position, f"{min(found)} is reserved; name the keys of the last info themselves"
+        elif any(part.startswith("_") for part in parts):
+            yield position, f"{key!r}: names that begin with _ are ignored"
 
 
 # Policy settings of a run, shared by fleet and trainer.

@@ -1,7 +1,7 @@
-"""Observations of rollout workers, images included, reach a trainer unchanged."""
+"""Observations of rollout workers, images included, and values of `info` reach a trainer."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from buffer.payloads.services.partitions import clear_current_segment
 from rolldeck.batches import Batch
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
+from rolldeck.training.chunks import join, stack
 from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.environments.loader import describe, import_registered_modules, make
 from rollouts.fleet.platform_api import PlatformApi
@@ -36,7 +37,7 @@ SIZES = {"envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
 
 @pytest.fixture(autouse=True)
 def _afresh(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
-    settings.ROLLDECK_ENVIRONMENTS = ["walk:camera"]
+    settings.ROLLDECK_ENVIRONMENTS = ["walk:camera", "odd:labelled", "odd:labelled-rows"]
     monkeypatch.syspath_prepend(FLEET_TESTS)
     monkeypatch.setenv("PYTHONPATH", FLEET_TESTS)
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "random_walks")
@@ -45,12 +46,19 @@ def _afresh(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
     clear_current_segment()
 
 
-def config_of(spec: str, kwargs: dict[str, Any], kind: str) -> dict[str, Any]:
+def config_of(
+    spec: str,
+    kwargs: dict[str, Any],
+    kind: str,
+    *,
+    info: Sequence[str] = (),
+    replay: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     return {
-        "environment": {"spec": spec, "kwargs": kwargs},
+        "environment": {"spec": spec, "kwargs": kwargs, "info": list(info)},
         "fleet": {**SIZES, "fragment_length": STEPS},
         "policy": {"kind": kind, "hidden_sizes": [8], "channels": [4, 4], "recurrent_units": 4},
-        "buffer": {"batch_size": 4},
+        "buffer": {"batch_size": 4, "max_staleness": 4, "replay": replay or {}},
     }
 
 
@@ -103,6 +111,23 @@ def received(trainer: Trainer, within_seconds: float) -> Batch:
     raise AssertionError("no batch came")
 
 
+def first_batch(config: dict[str, Any], url: str) -> tuple[Batch, list[bytes]]:
+    """Return the first batch of a run that a worker fills, and the fragments that it sent."""
+    run = make_run(name="pictures", config=config)
+    weights = weights_for(config)
+    with ExitStack() as opened:
+        connection = opened.enter_context(
+            Connection(url, make_token("trainer", run=run)[1], retry_for_seconds=0)
+        )
+        trainer = Trainer("", run.name, connection=connection)
+        trainer.register()
+        trainer.publish_weights(weights, step=0)
+        worker, sent = opened.enter_context(rolling_out(run, config, url))
+        worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=weights))
+        worker.heartbeat(WorkerCommand(desired="running", epoch=1, policy_step=0, credits=4))
+        return received(trainer, within_seconds=90), sent
+
+
 @pytest.mark.parametrize(
     ("spec", "kwargs", "kind", "pictures"),
     [
@@ -114,22 +139,8 @@ def received(trainer: Trainer, within_seconds: float) -> Batch:
 def test_images_of_a_worker_are_served_byte_for_byte(
     live_server: LiveServer, spec: str, kwargs: dict[str, Any], kind: str, pictures: str
 ) -> None:
-    config = config_of(spec, kwargs, kind)
-    run = make_run(name="pictures", config=config)
-    weights = weights_for(config)
-    with ExitStack() as opened:
-        connection = opened.enter_context(
-            Connection(live_server.url, make_token("trainer", run=run)[1], retry_for_seconds=0)
-        )
-        trainer = Trainer("", run.name, connection=connection)
-        trainer.register()
-        trainer.publish_weights(weights, step=0)
-        worker, sent = opened.enter_context(rolling_out(run, config, live_server.url))
-        worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=weights))
-        worker.heartbeat(WorkerCommand(desired="running", epoch=1, policy_step=0, credits=4))
-
-        batch = received(trainer, within_seconds=90)
-        stacked = batch.stack()
+    batch, sent = first_batch(config_of(spec, kwargs, kind), live_server.url)
+    stacked = batch.stack()
 
     assert sorted(map(bytes, batch.items)) == sorted(sent)
     # Larger than the limit for payloads inside a database row.
@@ -140,3 +151,30 @@ def test_images_of_a_worker_are_served_byte_for_byte(
     assert obs.shape[:2] == (4, STEPS)
     assert obs.any()
     assert next_obs.shape == (4, *obs.shape[2:])
+
+
+@pytest.mark.parametrize(
+    "replay", [{}, {"sampler": "uniform", "fragments_per_chunk": 2}], ids=["queue", "samples"]
+)
+@pytest.mark.parametrize("spec", ["odd:labelled", "odd:labelled-rows"])
+def test_values_of_info_of_a_worker_are_stacked_and_joined_by_a_trainer(
+    live_server: LiveServer, monkeypatch: pytest.MonkeyPatch, spec: str, replay: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "odd_environments")
+    keys = ["label", "nested.half", "episode.r", "absent"]
+
+    config = config_of(spec, {}, "mlp", info=keys, replay=replay)
+    batch, sent = first_batch(config, live_server.url)
+    joined = stack(join(batch.fragments))
+
+    assert {bytes(item) for item in batch.items} <= set(sent)
+    for arrays in (batch.stack(), joined):
+        mask, labels = arrays["mask"], arrays["obs"][..., 0] + 1
+        assert mask.sum() == 4 * STEPS
+        np.testing.assert_array_equal(arrays["info.label"][mask], arrays["reward"][mask])
+        np.testing.assert_array_equal(arrays["info.label"][mask], labels[mask])
+        np.testing.assert_array_equal(arrays["info.nested.half"][mask], labels[mask] / 2)
+        has_total = ~np.isnan(arrays["info.episode.r"])
+        np.testing.assert_array_equal(has_total, arrays["terminated"])
+        assert has_total.any()
+        assert np.isnan(arrays["info.absent"][mask]).all()

@@ -170,6 +170,26 @@ def test_info_values_become_series_and_dropped_ones_an_event() -> None:
     assert not [name for name in last(run) if name.startswith("info")]
 
 
+def test_a_stored_key_without_numbers_becomes_a_series_and_one_event() -> None:
+    run = report_factories.rolling(FakeCluster())
+    measure(run, 0)
+    missing = InfoWindow(sums=[InfoSum(name="lable", scope="missing", count=800, total=800.0)])
+    for sequence in (1, 2, 3):
+        busy = report_factories.worker(env_steps=800 * sequence)
+        episodes = [report_factories.window(8.0)]
+        given = report_factories.report(
+            run, busy, sequence=sequence, info=missing, episodes=episodes
+        )
+        assert report_factories.accept(run, given)
+
+    assert measure(run, 10)
+
+    found = last(run)
+    assert (found["info/lable/missing_share"], found["info/lable/steps"]) == (1, 2400)
+    [event] = RunEvent.objects.filter(run=run, kind="info_key_absent")
+    assert (event.level, event.details) == ("warning", {"key": "lable", "env_steps": 1600})
+
+
 def hand_out(run: Run, ordinal: int, tokens: int, *, leased_at: datetime = NOON) -> Batch:
     return Batch.objects.create(
         id=uuid4(),

@@ -17,6 +17,7 @@ from rollouts.control.rules import (
     LastReports,
     LaunchRequest,
     Steps,
+    absence_of,
     actor_name,
     added,
     advances,
@@ -184,6 +185,33 @@ def test_the_first_64_names_of_a_run_are_kept() -> None:
     assert third.first_drops == []
     assert third.totals["dropped"] == {"too_many_names": 6}
     assert info_figures(second.totals, third.totals) == {"info_dropped/too_many_names": 1.0}
+
+
+def test_steps_without_a_number_are_a_share_of_the_steps() -> None:
+    before = added({}, window(("cost", "missing", 10, 10.0))).totals
+    after = added(before, window(("cost", "missing", 40, 10.0))).totals
+
+    assert info_figures({}, before) == {"info/cost/missing_share": 1.0, "info/cost/steps": 10.0}
+    assert info_figures(before, after) == {"info/cost/missing_share": 0.25, "info/cost/steps": 40.0}
+
+
+def test_a_key_without_numbers_is_reported_once_after_1000_steps_and_an_episode() -> None:
+    early = added({}, window(("cost", "missing", 999, 999.0)), has_ended_episodes=True)
+    first = window(
+        ("cost", "missing", 1, 1.0),
+        ("won", "missing", 5000, 4999.0),
+        ("speed", "step", 2000, 2000.0),
+    )
+    unended = added(early.totals, first)
+    ended = added(early.totals, first, has_ended_episodes=True)
+    again = added(ended.totals, window(("cost", "missing", 500, 500.0)), has_ended_episodes=True)
+
+    assert (early.newly_absent, unended.newly_absent) == ({}, {})
+    assert ended.newly_absent == {"cost": 1000}
+    assert absence_of("cost", 1000) == (
+        "environment.info: 'cost' has had no number in 1,000 env steps"
+    )
+    assert again.newly_absent == {}
 
 
 def test_a_report_without_values_changes_nothing() -> None:

@@ -4,14 +4,15 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from rollouts.fleet.environments.loader import register
+from rollouts.fleet.environments.loader import register, register_vector
+from rollouts.fleet.policies.spaces import Space
 
 
 class Counting(gymnasium.Env[Any, Any]):
@@ -50,6 +51,108 @@ class Measuring(Counting):
         obs, reward, terminated, truncated, _ = super().step(action)
         info = {"speed": np.float32(self._step), "won": True, "map": "a", "bad": float("nan")}
         return obs, reward, terminated, truncated, info
+
+
+LABELLED_AS: tuple[Callable[[int], Any], ...] = (
+    float,
+    int,
+    np.float32,
+    np.int64,
+    np.array,
+    lambda label: np.array([label]),
+)
+"""Types of numbers, used in turn."""
+
+
+class Labelled(Counting):
+    """Environment whose steps have the label 100 · episode + step, in reward and `info`.
+
+    Episodes are counted from 1 and last two to four steps. The observation has the label of the
+    step before, so an action is followed by the label of its observation, plus 1.
+    """
+
+    def __init__(self, *, exits_at: int = 0, raises_at: int = 0) -> None:
+        super().__init__()
+        self._episode = 0
+        self._exits_at, self._raises_at_label = exits_at, raises_at
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        self._episode += 1
+        obs, _ = super().reset(seed=seed)
+        return obs, {"label": -1.0}
+
+    def step(self, _: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._step += 1
+        label = self._label()
+        if label == self._exits_at:
+            os._exit(3)
+        if label == self._raises_at_label:
+            raise RuntimeError("broken")
+        info = {
+            "label": LABELLED_AS[label % len(LABELLED_AS)](label),
+            "nested": {"half": label / 2},
+            "is_odd": label % 2 == 1,
+            "text": "a",
+            "none": None,
+            "pair": np.zeros(2),
+            "infinite": float("inf"),
+        }
+        if label % 2:
+            info["odd"] = label
+        is_over = self._step == 2 + self._episode % 3
+        if is_over:
+            info["episode"] = {"r": 100 * self._episode * self._step + sum(range(self._step + 1))}
+        return self._obs(), float(label), is_over, False, info
+
+    def _label(self) -> int:
+        return 100 * self._episode + self._step
+
+    def _obs(self) -> Any:
+        return np.array([self._label(), 0, 0, 0], dtype=np.float32)
+
+
+class LabelledRows:
+    """Labelled environments that step together."""
+
+    observation_space = Space(kind="box", shape=(4,), dtype="float32")
+    action_space = Space(kind="discrete", shape=(), dtype="int64", choices=2)
+
+    def __init__(self, rows: int) -> None:
+        self._episodes, self._steps = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+
+    def reset(self, row: int, *, seed: int | None = None) -> Any:  # noqa: ARG002
+        self._episodes[row] += 1
+        self._steps[row] = 0
+        return self._obs(np.array([row]))[0]
+
+    def step(self, rows: Any, _: Any) -> Any:
+        self._steps[rows] += 1
+        episodes, steps = self._episodes[rows], self._steps[rows]
+        labels, is_over = 100 * episodes + steps, steps == 2 + episodes % 3
+        total = 100 * episodes * steps + steps * (steps + 1) // 2
+        info = {
+            "label": labels,
+            "nested": {"half": labels / 2},
+            "is_odd": labels % 2 == 1,
+            "text": np.full(len(rows), "a"),
+            "none": np.full(len(rows), None),
+            "pair": np.zeros((len(rows), 2)),
+            "infinite": np.full(len(rows), np.inf),
+            "odd": labels,
+            "_odd": labels % 2 == 1,
+            "episode": {"r": total},
+            "_episode": is_over,
+        }
+        never = np.zeros(len(rows), dtype=np.bool_)
+        return self._obs(rows), labels.astype(float), is_over, never, info
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _obs(self, rows: Any) -> Any:
+        obs = np.zeros((len(rows), 4), dtype=np.float32)
+        obs[:, 0] = 100 * self._episodes[rows] + self._steps[rows]
+        return obs
 
 
 class Tasks(Counting):
@@ -160,6 +263,7 @@ def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
         "talking": Talking,
         "measuring": Measuring,
         "tasks": Tasks,
+        "labelled": Labelled,
         "drawing": Drawing,
         "stray": Stray,
         "closing": Closing,
@@ -248,6 +352,7 @@ def _one_process_lives(name: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 register("odd", _make)
+register_vector("odd:labelled-rows", lambda _, rows: LabelledRows(rows))
 register("one_slow", _one_is_slow)
 register("one_hangs", _hang)
 register("one_odd", _raise_in_row_0)

@@ -35,6 +35,30 @@ def test_a_preset_has_an_environment_that_fleets_can_create(name: str) -> None:
         ({"policy": {"kind": "gru", "recurrent_units": 0}}, "policy.recurrent_units"),
         ({"policy": {"kind": "cnn", "channels": []}}, "policy.channels"),
         ({"environment": {"spec": "no colon"}}, "environment.spec"),
+        ({"environment": {"info": "cost"}}, "environment.info"),
+        ({"environment": {"info": [f"n{n}" for n in range(17)]}}, "environment.info"),
+        ({"environment": {"info": ["a", 1]}}, "environment.info[1]"),
+        ({"environment": {"info": ["a", ""]}}, "environment.info[1]"),
+        ({"environment": {"info": ["a", "x" * 65]}}, "environment.info[1]"),
+        ({"environment": {"info": ["a", "50%"]}}, "environment.info[1]"),
+        ({"environment": {"info": ["a", "b\x00"]}}, "environment.info[1]"),
+        ({"environment": {"info": ["a", "b\n"]}}, "environment.info[1]"),
+        ({"environment": {"info": ["a", "b", "a"]}}, "environment.info[2]"),
+        ({"environment": {"info": ["a", "b..c"]}}, "environment.info[1]"),
+        ({"environment": {"info": ["a."]}}, "environment.info[0]"),
+        ({"environment": {"info": [".a"]}}, "environment.info[0]"),
+        ({"environment": {"info": [" a"]}}, "environment.info[0]"),
+        ({"environment": {"info": ["_cost"]}}, "environment.info[0]"),
+        ({"environment": {"info": ["episode._r"]}}, "environment.info[0]"),
+        ({"environment": {"info": ["final_info.score"]}}, "environment.info[0]"),
+        ({"environment": {"info": ["final_obs"]}}, "environment.info[0]"),
+        (
+            {
+                "environment": {"info": ["cost"]},
+                "language": {"lessons": {"add": {"spec": "task:addition"}}},
+            },
+            "environment.info",
+        ),
         ({"fleet": {"device": "tpu"}}, "fleet.device"),
         ({"fleet": {"placement": "scatter"}}, "fleet.placement"),
         ({"fleet": {"placement": "pack", "num_cpus_per_worker": 0}}, "fleet.placement"),
@@ -74,6 +98,25 @@ def test_an_invalid_value_is_refused_with_its_path(raw: object, field: str) -> N
         run_config.parse(raw)
 
     assert caught.value.field == field
+
+
+def test_keys_of_info_may_lead_into_dicts_and_have_the_characters_of_names() -> None:
+    keys = ["cost", "episode.r", "Ant/left knee", "x" * 64, "höhe", *(f"n{n}" for n in range(11))]
+
+    assert run_config.parse({"environment": {"info": keys}}).environment.info == keys
+
+
+def test_each_invalid_key_of_info_has_an_error() -> None:
+    _, errors = run_config.examined({"environment": {"info": ["a", "_b", "a", "final_info"]}})
+
+    assert [(error.field, error.message) for error in errors] == [
+        ("environment.info[1]", "'_b': names that begin with _ are ignored"),
+        ("environment.info[2]", "'a' is listed twice"),
+        (
+            "environment.info[3]",
+            "final_info is reserved; name the keys of the last info themselves",
+        ),
+    ]
 
 
 @pytest.mark.parametrize("section", ["", "environment", "fleet", "policy", "buffer"])

@@ -251,7 +251,9 @@ def fragment_of(shown: Space, rows: list[Any]) -> Any:
         )
         ends = at == 1
         finals = {0: np.array(rows[-1])} if ends else {}
-        outcomes = Outcomes(np.zeros(1), np.array([ends]), np.array([False]), finals)
+        outcomes = Outcomes(
+            np.zeros(1), np.array([ends]), np.array([False]), np.empty((1, 0), np.float32), finals
+        )
         cut += cutter.observe(
             slot, np.stack([row]), outcomes, new_episodes={0: "2"} if ends else {}
         )

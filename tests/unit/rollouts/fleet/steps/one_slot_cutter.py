@@ -3,6 +3,7 @@
 It holds the invariants of :mod:`rollouts.fleet.steps.fragments`, step by step.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import Array, Fragment, pack_array
 
-_MARKS: Final = ("reward", "first", "terminated", "truncated")
+_MARKS: Final = ("reward", "first", "terminated", "truncated", "info.speed")
 """Columns that padding does not repeat."""
 _PER_STEP: Final = (
     *_MARKS,
@@ -28,6 +29,8 @@ class Outcome(NamedTuple):
     truncated: bool = False
     final_obs: NDArray[Any] | None = None
     """Last observation of the episode that ended, if it ended."""
+    speed: float = math.nan
+    """Value of the stored key `speed` of `info`."""
 
 
 class NotObserved(RuntimeError):
@@ -48,6 +51,7 @@ class _Steps:
     reward: list[float] = field(default_factory=list)
     terminated: list[bool] = field(default_factory=list)
     truncated: list[bool] = field(default_factory=list)
+    speed: list[float] = field(default_factory=list)
     finals: list[tuple[int, NDArray[Any]]] = field(default_factory=list)
     in_state: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -58,6 +62,7 @@ class _Steps:
         self.reward.append(outcome.reward)
         self.terminated.append(outcome.terminated)
         self.truncated.append(outcome.truncated)
+        self.speed.append(outcome.speed)
 
     def remove_action(self) -> None:
         """Remove the last action, which has no outcome."""
@@ -211,6 +216,7 @@ def _arrays(
         "first": np.asarray(steps.first, dtype=np.bool_),
         "terminated": np.asarray(steps.terminated, dtype=np.bool_),
         "truncated": np.asarray(steps.truncated, dtype=np.bool_),
+        "info.speed": np.asarray(steps.speed, dtype=np.float32),
         "behavior_logprob": np.asarray(steps.logprob, dtype=np.float32),
         "value": np.asarray(steps.value, dtype=np.float32),
         "policy_step": np.asarray(steps.policy_step, dtype=np.int32),

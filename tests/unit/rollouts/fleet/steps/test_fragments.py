@@ -1,5 +1,6 @@
 """Fragments contain every step once, with its outcome, for any number of slots."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +25,11 @@ class OneOfThree:
 
     def __init__(self, length: int) -> None:
         self.whole = FragmentCutter(
-            slots=NAMES, environment="gymnasium:X-v0", worker="w0@a", fragment_length=length
+            slots=NAMES,
+            environment="gymnasium:X-v0",
+            worker="w0@a",
+            fragment_length=length,
+            keys=["speed"],
         )
 
     @property
@@ -41,6 +46,7 @@ class OneOfThree:
             np.array([outcome.reward]),
             np.array([outcome.terminated]),
             np.array([outcome.truncated]),
+            np.array([[outcome.speed]], dtype=np.float32),
             {} if outcome.final_obs is None else {0: outcome.final_obs},
         )
         new = {} if new_episode is None else {0: new_episode}
@@ -277,13 +283,14 @@ def test_a_stopped_slot_sends_its_partial_fragment_with_a_mask() -> None:
     cutter.observe(obs_of(0), new_episode="e")
     for number in range(2):
         act(cutter, number)
-        cutter.observe(obs_of(number + 1), outcome=Outcome(number + 1.0))
+        cutter.observe(obs_of(number + 1), outcome=Outcome(number + 1.0, speed=-2.0 - number))
     fragment = flushed(cutter)
 
     assert fragment.steps == 4
     assert array(fragment, "mask") == [True, True, False, False]
     assert array(fragment, "obs") == [[0], [1], [1], [1]]
     assert array(fragment, "reward") == [1, 2, 0, 0]
+    assert array(fragment, "info.speed") == [-2, -3, 0, 0]
     assert array(fragment, "first") == [True, False, False, False]
     assert array(fragment, "truncated") == [False, True, False, False]
     assert (array(fragment, "final_step"), array(fragment, "final_obs")) == ([1], [[2]])
@@ -367,6 +374,7 @@ def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -
             terminated=ending == "terminated",
             truncated=ending == "truncated",
             final_obs=obs_of(1000 + number) if ends else None,
+            speed=number + 0.5,
         )
         cut = cutter.observe(
             obs_of(number + 1), outcome=outcome, new_episode=str(number + 1) if ends else None
@@ -376,7 +384,7 @@ def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -
     whole = len(stream) // length * length
     joined = {
         name: [value for fragment in fragments for value in array(fragment, name)]
-        for name in ("obs", "reward", "terminated", "truncated", "first")
+        for name in ("obs", "reward", "terminated", "truncated", "first", "info.speed")
     }
     finals = [
         (fragment.number * length + at, obs[0])
@@ -388,6 +396,7 @@ def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -
     assert [fragment.number for fragment in fragments] == list(range(len(stream) // length))
     assert joined["obs"] == [[n] for n in range(whole)]
     assert joined["reward"] == list(range(whole))
+    assert joined["info.speed"] == [n + 0.5 for n in range(whole)]
     assert joined["terminated"] == [ending == "terminated" for ending in stored]
     assert joined["truncated"] == [ending == "truncated" for ending in stored]
     assert joined["first"] == [n == 0 or stream[n - 1] != "goes on" for n in range(whole)]
@@ -406,7 +415,7 @@ class Pair:
 
     def __init__(self, length: int) -> None:
         self.many = FragmentCutter(
-            slots=NAMES, environment="e", worker="w0@a", fragment_length=length
+            slots=NAMES, environment="e", worker="w0@a", fragment_length=length, keys=["speed"]
         )
         self.ones = [
             OneSlotCutter(slot=name, environment="e", worker="w0@a", fragment_length=length)
@@ -451,6 +460,7 @@ class Pair:
         chosen = [slot for slot in slots if self.is_acting[slot]]
         self.time += 1
         endings = [draw(endings_of_a_step) for _ in chosen]
+        speeds = [draw(st.sampled_from([math.nan, float(self.time), -1.5])) for _ in chosen]
         obs = np.stack([obs_of(self.time * 10 + slot) for slot in chosen]) if chosen else None
         finals, new = {}, {}
         cut: dict[int, Fragment] = {}
@@ -459,7 +469,11 @@ class Pair:
             if final is not None:
                 finals[row], new[row] = final, f"{slot}/{self.time}"
             outcome = Outcome(
-                float(self.time), ending == "terminated", ending == "truncated", final
+                float(self.time),
+                ending == "terminated",
+                ending == "truncated",
+                final,
+                speeds[row],
             )
             one = self.ones[slot].observe(
                 obs_of(self.time * 10 + slot), outcome=outcome, new_episode=new.get(row)
@@ -471,6 +485,7 @@ class Pair:
                 np.full(len(chosen), float(self.time)),
                 np.array([ending == "terminated" for ending in endings]),
                 np.array([ending == "truncated" for ending in endings]),
+                np.array(speeds, dtype=np.float32)[:, None],
                 finals,
             )
             many = dict(self.many.observe(np.array(chosen), obs, outcomes, new_episodes=new))

@@ -19,7 +19,13 @@ from rollouts.fleet.steps.env_messages import InfoReport, Setup, anonymous_memor
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.evaluator import EvaluationRound
 from rollouts.fleet.weights.records import WeightsRecord
-from rollouts.fleet.worker.info_values import InfoTotals, episode_info, numbers_of, split_rows
+from rollouts.fleet.worker.info_values import (
+    InfoTotals,
+    episode_info,
+    numbers_at,
+    numbers_of,
+    split_rows,
+)
 from runs.config.rules.sections import EnvironmentConfig
 
 
@@ -32,7 +38,8 @@ def test_numbers_and_bools_are_found_and_all_else_is_skipped() -> None:
         "huge": 10**400,
         "text": "a",
         "none": None,
-        "array": np.zeros(1),
+        "one": np.array([[4]]),
+        "array": np.zeros(2),
         "nested": {"a": 1},
         "_speed": 1,
         "final_observation": 3,
@@ -46,8 +53,44 @@ def test_numbers_and_bools_are_found_and_all_else_is_skipped() -> None:
         "lives": 3.0,
         "won": 1.0,
         "zero_dim": 2.0,
+        "one": 4.0,
         "huge": float("inf"),
     }
+
+
+@pytest.mark.parametrize(
+    ("info", "key", "found"),
+    [
+        ({"cost": 2}, "cost", 2.0),
+        ({"cost": True}, "cost", 1.0),
+        ({"cost": np.bool_(False)}, "cost", 0.0),
+        ({"cost": np.float16(0.5)}, "cost", 0.5),
+        ({"cost": np.array([3])}, "cost", 3.0),
+        ({"cost": -1e30}, "cost", -1e30),
+        ({"cost": {"left": {"knee": 4}}}, "cost.left.knee", 4.0),
+        ({"cost.left": 5}, "cost.left", 5.0),
+        ({"cost": {"left.knee": 6}}, "cost.left.knee", 6.0),
+        ({"cost": {"left": 4}}, "cost", None),
+        ({"cost": 4}, "cost.left", None),
+        ({"cost": "4"}, "cost", None),
+        ({"cost": None}, "cost", None),
+        ({"cost": 1j}, "cost", None),
+        ({"cost": [4]}, "cost", None),
+        ({"cost": np.zeros(2)}, "cost", None),
+        ({"cost": np.zeros(0)}, "cost", None),
+        ({"cost": np.array(["a"])}, "cost", None),
+        ({"cost": math.inf}, "cost", None),
+        ({"cost": math.nan}, "cost", None),
+        ({"cost": 1.1e30}, "cost", None),
+        ({"cost": 10**400}, "cost", None),
+        ({}, "cost", None),
+        (None, "cost", None),
+        ("cost", "cost", None),
+    ],
+)
+def test_a_stored_key_has_a_number_or_nan(info: Any, key: str, found: float | None) -> None:
+    expected = [math.nan if found is None else found] * 2
+    assert numbers_at(info, [key, key]) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("info", [None, [], "text", {}])
