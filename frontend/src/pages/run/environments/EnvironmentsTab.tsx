@@ -369,7 +369,6 @@ export function EnvironmentsTab() {
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
   return (
     <Stack gap="md">
-      {run.kind === "outside" && environments.data.length > 0 && <Charts environments={environments.data} />}
       <Panel title="Environments" note="in order of registration">
         {error && <ErrorState title="Environments not refreshed" error={error} />}
         <DataTable
@@ -391,6 +390,7 @@ export function EnvironmentsTab() {
         />
         {asked && <ChangeDialog run={run.name} {...asked} onClose={() => setAsked(null)} />}
       </Panel>
+      {run.kind === "outside" && environments.data.length > 0 && <Charts environments={environments.data} />}
     </Stack>
   );
 }

@@ -71,7 +71,7 @@ export function environmentPanels(environments: readonly EnvironmentRow[]): Pane
   const names = all.slice(0, LINES_AT_MOST);
   const scope = names.length < all.length ? `, ${names.length} of ${all.length} environments` : "";
   const lines = (metric: string): Curve[] => names.map((name, i) => ({ name: seriesOf(name) + metric, label: name, ...lineStyleAt(i) }));
-  const empty = "No groups received yet.";
+  const empty = "No groups measured yet.";
   return [
     presetOf({
       key: "scores",
