@@ -407,5 +407,5 @@ def test_measured_items_are_not_read_again(run: Run) -> None:
         plan = "\n".join(line for (line,) in cursor.fetchall())
 
     assert "group_stream" in plan
-    assert "Seq Scan" not in plan
+    assert "Seq Scan on buffer_trajectorygroup" not in plan
     assert group_flow(run.pk, after=place).groups == 1
