@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,10 +12,10 @@ from django.conf import settings
 
 from buffer.inspect.rules.token_text import TokenTable
 from rollouts.curriculum.models import Lesson
-from rollouts.curriculum.rules import STRATEGIES, check_curriculum, lessons_of, make_strategy
 from rollouts.fleet.datasets.rows import column_problem
 from rollouts.fleet.groups import environment_settings
 from rollouts.fleet.groups.errors import LessonFailed
+from rollouts.lessons.rules.curriculum_config import check_curriculum, lessons_of, strategy_of
 from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, Progress, in_order
 from rollouts.lessons.rules.lessons import Lesson as LessonRules
 from rollouts.lessons.rules.strategy import Strategy, initial_progress
@@ -204,7 +203,7 @@ def curriculum_of(run_id: int) -> RunCurriculum:
     return RunCurriculum(
         language=language,
         seed=config["seed"],
-        strategy=strategy_of(language),
+        strategy=strategy_of(language, registered=settings.ROLLDECK_STRATEGIES),
         lessons=lessons,
         order=in_order(lessons),
         dependents=dict(dependents),
@@ -232,32 +231,6 @@ def weigh(row: Lesson, progress: Progress, curriculum: RunCurriculum) -> None:
     row.weight = strategy.weight(lesson, progress) if is_active else 0.0
 
 
-def strategy_of(language: LanguageConfig) -> Strategy:
-    """Return the configured strategy of a run.
-
-    Raises:
-        InvalidCurriculum: If it is not registered, cannot be imported, or rejects its options.
-    """
-    name = language.strategy
-    kind = STRATEGIES.get(name)
-    if kind is None:
-        if name not in settings.ROLLDECK_STRATEGIES:
-            known = ", ".join([*STRATEGIES, *settings.ROLLDECK_STRATEGIES])
-            raise InvalidCurriculum(
-                "strategy",
-                f"{name!r} is not registered: an administrator must add it to "
-                f"ROLLDECK_STRATEGIES; known: {known}",
-            )
-        module, _, attribute = name.partition(":")
-        try:
-            kind = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise InvalidCurriculum("strategy", f"{name} cannot be imported: {error}") from error
-    return make_strategy(
-        kind, language.strategy_options, evaluation_samples=language.evaluation.examples
-    )
-
-
 def check_language(config: RunConfig) -> None:
     """Check that the lessons of a configuration can be learned.
 
@@ -282,7 +255,8 @@ def check_language(config: RunConfig) -> None:
 
 def _check_curriculum(language: LanguageConfig) -> None:
     try:
-        check_curriculum(lessons_of(language), strategy_of(language))
+        strategy = strategy_of(language, registered=settings.ROLLDECK_STRATEGIES)
+        check_curriculum(lessons_of(language), strategy)
     except InvalidCurriculum as error:
         raise InvalidRunConfig(f"language.{error.field}", error.message) from error
 

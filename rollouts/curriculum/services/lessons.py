@@ -9,9 +9,9 @@ from django.db.models import Q
 
 from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, first_rows, weigh
-from rollouts.curriculum.rules import decide, unpack
+from rollouts.curriculum.rules import unpack
 from rollouts.lessons.rules.lessons import LessonStatus, Progress
-from rollouts.lessons.rules.strategy import Change
+from rollouts.lessons.rules.strategy import Change, decided
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 
@@ -49,16 +49,16 @@ def progress_of(row: Lesson) -> Progress:
     )
 
 
-def moved(row: Lesson, progress: Progress, change: Change, curriculum: RunCurriculum) -> Progress:
-    """Write a status change into a row; return the new progress."""
-    after = replace(progress, status=change.target)
+def _write_change(
+    row: Lesson, progress: Progress, change: Change, curriculum: RunCurriculum
+) -> None:
+    """Write a status change into a row; `progress` has the new status."""
     row.reason = change.reason
     if change.target is LessonStatus.GRADUATED:
         seen = progress.evaluation.at_last_step()
         row.graduated_successes, row.graduated_samples = seen.successes, seen.samples
     row.has_regressed = False
-    weigh(row, after, curriculum)
-    return after
+    weigh(row, progress, curriculum)
 
 
 def locked_rows(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str, Lesson]:
@@ -103,21 +103,11 @@ def move(
 
     Held lessons keep their status.
     """
-    made: dict[str, Change] = {}
     held = {name for name, row in rows.items() if row.hold}
-    while True:
-        found = (
-            decide(curriculum.strategy, name, curriculum.lessons, all_progress, held=held)
-            for name in rows
-            if name not in made
-        )
-        fresh = [change for change in found if change is not None]
-        if not fresh:
-            return list(made.values())
-        for change in fresh:
-            row = rows[change.lesson]
-            all_progress[row.name] = moved(row, all_progress[row.name], change, curriculum)
-            made[row.name] = change
+    made = decided(curriculum.strategy, rows, curriculum.lessons, all_progress, held=held)
+    for change in made:
+        _write_change(rows[change.lesson], all_progress[change.lesson], change, curriculum)
+    return made
 
 
 def store_change(change: Change, run: Run, *, actor: str, now: datetime) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -38,7 +37,7 @@ from rollouts.curriculum.services.lessons import (
 from rollouts.curriculum.services.problems import lose_problems
 from rollouts.lessons.rules import evaluation as evaluation_rules
 from rollouts.lessons.rules.failures import Failures
-from rollouts.lessons.rules.lessons import Counts, LessonStatus, Outcome, Progress
+from rollouts.lessons.rules.lessons import Counts, LessonStatus, Progress
 from rollouts.lessons.rules.strategy import Change
 from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figures
 from runs.config.rules.failure_budget import Cause
@@ -142,9 +141,7 @@ def count_outcome(
         )
         announce(run_id, "ledger")
     _follow_up(run_id, lesson, outcome, failures, now=now)
-    return OutcomeReceipt(
-        is_new=True, changes=[f"{one.lesson}: {one.target}: {one.reason}" for one in made]
-    )
+    return OutcomeReceipt(is_new=True, changes=[str(one) for one in made])
 
 
 def _follow_up(
@@ -274,21 +271,10 @@ def _learn(
     round_number: int,
 ) -> None:
     """Add an outcome to the progress of its lesson."""
-    progress = all_progress[row.name]
+    progress = evaluation_rules.counted(all_progress[row.name], outcome, round_number=round_number)
     if outcome.mode == "eval":
-        # Counted by rounds, because steps restart with each epoch.
-        seen = evaluation_rules.as_outcome(
-            outcome.rewards, outcome.successes, generations=outcome.generations, step=round_number
-        )
-        progress = replace(progress, evaluation=progress.evaluation.add(seen))
         row.evaluation = pack(progress.evaluation)
     else:
-        seen = Outcome(
-            step=outcome.policy_step,
-            rewards=tuple(outcome.rewards),
-            successes=sum(outcome.successes),
-        )
-        progress = replace(progress, training=progress.training.add(seen))
         row.training = pack(progress.training)
         row.samples += len(outcome.rewards)
         row.groups += len(outcome.sizes) or len(outcome.rewards) // outcome.generations

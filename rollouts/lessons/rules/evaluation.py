@@ -6,13 +6,15 @@ Answers to one problem are correlated, so the sample size is the number of probl
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from rollouts.lessons.rules.lessons import Counts, Outcome, gain, total
+from rolldeck.lessons import LessonOutcome
+from rollouts.lessons.rules.lessons import Counts, Outcome, Progress, gain, total
 
 Z_95: Final = NormalDist().inv_cdf(0.95)
 """One-sided 95 %."""
@@ -195,6 +197,29 @@ def as_outcome(
     scores = np.asarray(rewards, dtype=np.float64).reshape(-1, generations).mean(axis=1)
     worth = int(np.count_nonzero(successes)) // generations
     return Outcome(step=step, rewards=tuple(scores.tolist()), successes=worth)
+
+
+def counted(progress: Progress, outcome: LessonOutcome, *, round_number: int) -> Progress:
+    """Return the progress of a lesson with one more outcome that has rewards.
+
+    Evaluations are counted by rounds, because train steps restart with each epoch.
+
+    Args:
+        progress: Progress of the outcome's lesson.
+        outcome: Outcome of a training task or an evaluation.
+        round_number: Round of the evaluation, higher than that of the lesson's last one.
+    """
+    if outcome.mode == "eval":
+        seen = as_outcome(
+            outcome.rewards, outcome.successes, generations=outcome.generations, step=round_number
+        )
+        return replace(progress, evaluation=progress.evaluation.add(seen))
+    trained = Outcome(
+        step=outcome.policy_step,
+        rewards=tuple(outcome.rewards),
+        successes=sum(outcome.successes),
+    )
+    return replace(progress, training=progress.training.add(trained))
 
 
 def has_regressed(*, at_graduation: Counts, now: Counts) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Progress
@@ -21,6 +21,9 @@ class Change:
     target: LessonStatus
     reason: str
     figures: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.lesson}: {self.target}: {self.reason}"
 
 
 class Strategy(Protocol):
@@ -72,6 +75,39 @@ def initial_progress(lessons: Lessons) -> dict[str, Progress]:
         name: Progress(status=LessonStatus.LOCKED if lesson.requires else LessonStatus.ACTIVE)
         for name, lesson in lessons.items()
     }
+
+
+def decided(
+    strategy: Strategy,
+    names: Collection[str],
+    lessons: Lessons,
+    all_progress: dict[str, Progress],
+    *,
+    held: Collection[str] = (),
+) -> list[Change]:
+    """Change the status of lessons until none changes, each at most once; return the changes.
+
+    Args:
+        strategy: Strategy of the run.
+        names: Lessons that may change.
+        lessons: All lessons.
+        all_progress: Progress of `names` and of their requirements; its statuses are changed.
+        held: Lessons that keep their status.
+    """
+    made: dict[str, Change] = {}
+    while True:
+        found = (
+            strategy.decide(name, lessons, all_progress)
+            for name in names
+            if name not in made and name not in held
+        )
+        fresh = [change for change in found if change is not None]
+        if not fresh:
+            return list(made.values())
+        for change in fresh:
+            progress = all_progress[change.lesson]
+            all_progress[change.lesson] = replace(progress, status=change.target)
+            made[change.lesson] = change
 
 
 def draw_probabilities(

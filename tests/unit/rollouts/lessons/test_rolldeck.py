@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules import LEAST_FACTOR, MOST_FACTOR, decide, reweighted
+from rollouts.curriculum.rules import LEAST_FACTOR, MOST_FACTOR, reweighted
 from rollouts.lessons.rules.lessons import (
     InvalidCurriculum,
     Lesson,
@@ -20,7 +20,7 @@ from rollouts.lessons.rules.lessons import (
 )
 from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
-from rollouts.lessons.rules.strategy import draw, draw_probabilities
+from rollouts.lessons.rules.strategy import decided, draw, draw_probabilities
 from tests.unit.rollouts.lessons.lesson_states import (
     changes,
     moves,
@@ -302,11 +302,15 @@ def test_without_factors_the_curriculum_draws_to_the_last_bit(weights: dict[str,
 def test_a_hold_overrides_every_rule_of_its_lesson_only(
     all_progress: dict[str, Progress], held: set[str], strategy: RolldeckStrategy | MarinStrategy
 ) -> None:
-    for name in GOAL_CHAIN:
-        verdicts = decide(strategy, name, GOAL_CHAIN, all_progress, held=held)
-        assert verdicts == (
-            None if name in held else strategy.decide(name, GOAL_CHAIN, all_progress)
-        )
+    moved = {
+        change.lesson
+        for change in decided(strategy, GOAL_CHAIN, GOAL_CHAIN, dict(all_progress), held=held)
+    }
+    ruled = {
+        name for name in GOAL_CHAIN if strategy.decide(name, GOAL_CHAIN, all_progress) is not None
+    }
+    assert not moved & held
+    assert ruled - held <= moved
 
 
 def test_a_locked_hold_prevents_the_unlock_rule() -> None:
@@ -314,11 +318,10 @@ def test_a_locked_hold_prevents_the_unlock_rule() -> None:
         "a": seen(LessonStatus.GRADUATED, 300, 0),
         "b": progress(status=LessonStatus.LOCKED),
     }
-    freed = decide(RolldeckStrategy(), "b", GOAL_CHAIN, all_progress, held=())
+    assert decided(RolldeckStrategy(), "b", GOAL_CHAIN, all_progress, held={"b"}) == []
 
-    assert freed is not None
-    assert freed.target is LessonStatus.ACTIVE
-    assert decide(RolldeckStrategy(), "b", GOAL_CHAIN, all_progress, held={"b"}) is None
+    [freed] = decided(RolldeckStrategy(), "b", GOAL_CHAIN, all_progress)
+    assert freed.target is all_progress["b"].status is LessonStatus.ACTIVE
 
 
 def test_an_unlock_rule_is_described_in_words() -> None:
