@@ -21,6 +21,8 @@ MODULES: Final = {
     "rolldeck.training.chunks": ["Chunk", "join", "stack"],
     "rolldeck.training.popart": ["PopArt"],
     "rolldeck.training.advantages": ["of_batch", "with_variance", "token_weights"],
+    "rolldeck.group_files": ["GroupFiles", "read_groups"],
+    "rolldeck.padding": ["padded"],
 }
 """Modules beside the package, and their names on the page; of `None` all classes."""
 HEAD: Final = """\

@@ -6,81 +6,25 @@ A file ``fragments-000001.msgpack`` is the body of a push, an encoded
     arrays = stack(join([*read_fragments("rollouts")]))  # rolldeck.training.chunks
 """
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from rolldeck.batches import FragmentView
-from rolldeck.closing import Closing
 from rolldeck.errors import InvalidMessageError
-from rolldeck.wire import (
-    Fragment,
-    FragmentPush,
-    encode_push,
-)
-
-FRAGMENTS_PER_FILE: Final = 128
-BYTES_PER_FILE: Final = 8 * 1024 * 1024
-"""Size at which a file is complete; one larger fragment has a file without others."""
-PATTERN: Final = "fragments-*.msgpack"
+from rolldeck.push_files import PushFiles, files_in
+from rolldeck.wire import Fragment, FragmentPush, encode_push
 
 
-class FragmentFiles(Closing):
-    """Writer of a folder; thread-safe. Each file appears under its name once it is complete."""
+class FragmentFiles(PushFiles):
+    """Writer of encoded :class:`rolldeck.wire.Fragment`."""
 
-    def __init__(self, folder: Path) -> None:
-        """Create the folder if it does not exist.
+    items = "fragments"
 
-        Raises:
-            FileExistsError: If the folder has fragments, or is a file.
-            OSError: If the folder cannot be created.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.glob(PATTERN)):
-            raise FileExistsError(f"{folder} already contains fragments; use another folder")
-        self.folder = folder
-        self._lock = threading.Lock()
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
-        self._files = 0
-
-    def add(self, fragment: bytes) -> None:
-        """Add an encoded :class:`rolldeck.wire.Fragment`.
-
-        Raises:
-            OSError: If a file cannot be written.
-        """
-        with self._lock:
-            if self._waiting and self._waiting_bytes + len(fragment) > BYTES_PER_FILE:
-                self._write()
-            self._waiting.append(fragment)
-            self._waiting_bytes += len(fragment)
-            if len(self._waiting) >= FRAGMENTS_PER_FILE:
-                self._write()
-
-    def close(self) -> None:
-        """Write the fragments that wait for a complete file.
-
-        Raises:
-            OSError: If the file cannot be written.
-        """
-        with self._lock:
-            if self._waiting:
-                self._write()
-
-    def _write(self) -> None:
-        path = self.folder / f"fragments-{self._files + 1:06}.msgpack"
-        unfinished = path.with_name(f".{path.name}.part")
-        try:
-            unfinished.write_bytes(encode_push(self._waiting))
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        self._files += 1
-        self._waiting, self._waiting_bytes = [], 0
+    @staticmethod
+    def body(items: list[bytes]) -> bytes:
+        return encode_push(items)
 
 
 def read_fragments(folder: Path | str) -> Iterator[FragmentView]:
@@ -90,10 +34,7 @@ def read_fragments(folder: Path | str) -> Iterator[FragmentView]:
         FileNotFoundError: If the folder has no fragments.
         InvalidMessageError: If a file is damaged; the text names it.
     """
-    paths = sorted(Path(folder).glob(PATTERN))
-    if not paths:
-        raise FileNotFoundError(f"{folder} contains no {PATTERN}")
-    for path in paths:
+    for path in files_in(folder, FragmentFiles.items):
         try:
             push = msgspec.msgpack.decode(path.read_bytes(), type=FragmentPush)
             found = [msgspec.msgpack.decode(one, type=Fragment) for one in push.fragments]

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -26,27 +27,39 @@ INTEGER_ROWS: Final = frozenset(ROWS[:2])
 _INT32: Final = np.iinfo(np.int32)
 
 
-def pack_group(group: Mapping[str, Any], *, logprob_dtype: str | None = None) -> wire.Group:
+def pack_group(
+    group: Mapping[str, Any] | GroupArrays, *, logprob_dtype: str | None = None
+) -> wire.Group:
     """Convert a scored group to its msgpack message.
 
     Args:
         group: The fields of Atropos' ScoredData and any others: rows as lists, as a list of
             arrays, or as one array ``[S, T]``; `advantages` may also be one number for each
-            sequence. ``epoch`` and ``policy_step`` name the version that sampled it.
+            sequence. ``epoch`` and ``policy_step`` name the version that sampled it. Or the
+            arrays of a group that was read.
         logprob_dtype: ``float16`` or ``float32`` to send smaller log probabilities; by default
             arrays keep their dtype, and lists become float64.
 
     Raises:
         InvalidGroupError: If a required field is missing or a value is not a number.
     """
+    arrays = group if isinstance(group, GroupArrays) else _arrays_of(group)
+    if logprob_dtype is not None:
+        narrow = {
+            name: Rows(rows.values.astype(logprob_dtype), rows.lengths)
+            for name, rows in arrays.rows.items()
+            if name in ("ref_logprobs", "inference_logprobs")
+        }
+        arrays = replace(arrays, rows={**arrays.rows, **narrow})
+    return to_message(arrays)
+
+
+def _arrays_of(group: Mapping[str, Any]) -> GroupArrays:
     given = {name: value for name, value in group.items() if value is not None}
     missing = [name for name in ("tokens", "masks", "scores") if name not in given]
     if missing:
         raise InvalidGroupError(missing[0], "Field required")
     rows = {name: _rows(name, given.pop(name)) for name in ROWS if name in given}
-    for name in ("ref_logprobs", "inference_logprobs"):
-        if logprob_dtype is not None and name in rows:
-            rows[name] = Rows(rows[name].values.astype(logprob_dtype), rows[name].lengths)
     distillation = {}
     for name in DISTILLATION:
         if isinstance(given.get(name), np.ndarray):
@@ -62,10 +75,7 @@ def pack_group(group: Mapping[str, Any], *, logprob_dtype: str | None = None) ->
             others[name] = msgspec.json.encode(value, enc_hook=_plain)
         except (TypeError, ValueError) as error:
             raise InvalidGroupError(name, str(error)) from error
-    arrays = GroupArrays(
-        rows=rows, scores=scores, distillation=distillation, json=others, **numbers
-    )
-    return to_message(arrays)
+    return GroupArrays(rows=rows, scores=scores, distillation=distillation, json=others, **numbers)
 
 
 def _rows(name: str, value: Any) -> Rows:

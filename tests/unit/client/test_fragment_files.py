@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from rolldeck.errors import InvalidMessageError
-from rolldeck.fragment_files import BYTES_PER_FILE, FragmentFiles, read_fragments
+from rolldeck.fragment_files import FragmentFiles, read_fragments
+from rolldeck.push_files import BYTES_PER_FILE
 from rolldeck.replay import pack_fragment
 from rolldeck.training.chunks import join, stack
 from rolldeck.wire import (
