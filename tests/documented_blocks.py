@@ -273,7 +273,11 @@ NOT_RUN: Final[dict[str, dict[str, str]]] = {
     },
     "howto/archive.md": {"": "commands of the server; tests/integration/buffer/archive has them"},
     "howto/environments.md": {"useradd": "creates a user of the machine"},
-    "howto/language.md": {"rolldeck evaluate": "needs a trained checkpoint"},
+    "howto/language.md": {
+        "rolldeck evaluate": "needs a trained checkpoint",
+        "rolldeck_server import": "tests/unit/rollouts/fleet/groups/test_manager_page.py",
+        "rolldeck rollout": "tests/unit/rollouts/fleet/groups/test_manager_page.py",
+    },
     "howto/grpo.md": {"example grpo": "trains; tests/system/test_demo_grpo.py does so"},
     "howto/openenv.md": {"group_of_traces": "needs OpenEnv; tests/partners/test_openenv_traces.py"},
     "howto/own-servers.md": {"": "needs servers of another machine, or Docker"},

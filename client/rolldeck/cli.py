@@ -48,7 +48,7 @@ SERVER_COMMANDS: Final = {
     "ray": "Run Ray's command line for nodes of a cluster.",
     "inference": "Serve a language model that follows the weights of a run.",
     "proxy": "Capture the calls of an agent to an inference server.",
-    "rollout": "Run rollouts of a step environment without a platform.",
+    "rollout": "Run rollouts of a step environment or of lessons without a platform.",
     "evaluate": "Evaluate a checkpoint or weights without a platform.",
 }
 """Commands of the distribution `rolldeck-server`, which has the equal version."""

@@ -84,7 +84,9 @@ The [API](openapi.json) lists every route with its fields.
     "inference": "[Serving](../howto/serving.md) has examples.\n",
     "proxy": "[Capture](../howto/capture.md) has examples.\n",
     "rollout": (
-        "[Environments](../howto/environments.md#roll-out-without-a-platform) have examples.\n"
+        "[Environments](../howto/environments.md#roll-out-without-a-platform) and [lessons]"
+        "(../howto/language.md#how-do-i-use-the-rollout-manager-without-a-platform) have "
+        "examples.\n"
     ),
     "evaluate": "[Lessons](../howto/lessons.md) have examples.\n",
     "evaluate policy": "[Policies](../howto/policies.md#evaluate-a-run) have examples.\n",

@@ -2,12 +2,18 @@
 
 Its packages (`config`, `runs`, …) are importable only after `add_source`, so that an installation
 adds a single name to an environment. In a checkout, this package lies in the tree instead.
+
+`RolloutManager` samples and evaluates lessons without a platform; importing it calls `add_source`.
 """
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rollouts.fleet.groups.rollout_manager import RolloutManager as RolloutManager
 
 _HERE: Final = Path(__file__).resolve().parent
 SOURCE: Final = _HERE if (_HERE / "manage.py").is_file() else _HERE.parents[1]
@@ -30,3 +36,10 @@ def add_source() -> None:
     others = [folder for folder in given if folder and folder not in folders]
     sys.path[:] = [*folders, *(folder for folder in sys.path if folder not in folders)]
     os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *others])
+
+
+def __getattr__(name: str) -> Any:
+    if name != "RolloutManager":
+        raise AttributeError(f"module 'rolldeck_server' has no attribute {name!r}")
+    add_source()
+    return import_module("rollouts.fleet.groups.rollout_manager").RolloutManager

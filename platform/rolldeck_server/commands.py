@@ -20,7 +20,7 @@ PASSED_ON: Final = {"ignore_unknown_options": True, "help_option_names": []}
 OF_PARTS: Final = {
     "inference": "rollouts.fleet.engine.serve:inference",
     "proxy": "rollouts.fleet.capture.command:proxy",
-    "rollout": "rollouts.fleet.steps.commands:rollout",
+    "rollout": "rollouts.fleet.groups.rollout:rollout",
     "evaluate": "rollouts.fleet.groups.evaluate:evaluate",
 }
 """Commands that other modules define, which need packages of the extra `fleet`."""

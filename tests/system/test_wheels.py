@@ -314,6 +314,8 @@ def test_the_demo_learns_in_an_empty_folder(installed_server: Installation) -> N
     if "+cpu" in installation.python("import torch; print(torch.__version__)"):
         assert installation.installed_bytes() <= DEMO_BYTES
     assert found(installation) == ["ray", "torch", "gymnasium"]
+    manager = installation.python("from rolldeck_server import RolloutManager as M; print(M)")
+    assert manager.strip() == "<class 'rollouts.fleet.groups.rollout_manager.RolloutManager'>"
 
     shown = installation.rolldeck("demo", "--exit", ROLLDECK_PORT=str(free_port()))
 

@@ -48,13 +48,18 @@ class Built(NamedTuple):
 
 
 def build(
-    language: LanguageConfig, *, checkpoints_folder: Path | None = None, device: str = "cpu"
+    language: LanguageConfig,
+    *,
+    checkpoints_folder: Path | None = None,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Built:
     """Return the run's model, with random weights or its checkpoint's, and its tokenizer.
 
     Args:
         language: Language configuration of the run.
         checkpoints_folder: Folder with the administrator's checkpoints; None if there is none.
+        checkpoint: Folder of a checkpoint in place of the run's.
         device: Device of the model.
 
     Raises:
@@ -62,19 +67,40 @@ def build(
             each other.
         TokenizerUnusable: If it cannot encode the lessons, or has tokens that the model lacks.
     """
-    folder = _folder_of(language.model, checkpoints_folder)
+    folder = checkpoint or _folder_of(language.model, checkpoints_folder)
     tokenizer = _tokenizer_of(language, folder)
     if folder is None:
         model = Transformer(shapes_of(language.model, vocab_size=tokenizer.vocab_size)).to(device)
     else:
         model = checkpoints.load(folder, device=device)
-    check_fit(tokenizer, vocab_size=model.config.vocab_size)
+    check_vocabulary(language.model, tokenizer, vocab_size=model.config.vocab_size)
     return Built(model.eval(), tokenizer)
 
 
-def tokenizer_for(language: LanguageConfig, *, checkpoints_folder: Path | None = None) -> Tokenizer:
+def tokenizer_for(
+    language: LanguageConfig,
+    *,
+    checkpoints_folder: Path | None = None,
+    checkpoint: Path | None = None,
+) -> Tokenizer:
     """Return only the run's tokenizer, for generation by another process; see `build`."""
-    return _tokenizer_of(language, _folder_of(language.model, checkpoints_folder))
+    return _tokenizer_of(language, checkpoint or _folder_of(language.model, checkpoints_folder))
+
+
+def check_vocabulary(model: ModelConfig, tokenizer: Tokenizer, *, vocab_size: int) -> None:
+    """Check that a model of `vocab_size` tokens was trained with the run's tokenizer.
+
+    Raises:
+        TokenizerUnusable: If the tokenizer has more tokens than the model, or is the alphabet of
+            other lessons than the model's.
+    """
+    check_fit(tokenizer, vocab_size=vocab_size)
+    if model.tokenizer == "alphabet" and tokenizer.vocab_size != vocab_size:
+        raise TokenizerUnusable(
+            f"model.tokenizer: the alphabet of these lessons has {tokenizer.vocab_size} tokens, "
+            f"the model {vocab_size}: use the lessons that the model was trained on, or "
+            "'checkpoint'"
+        )
 
 
 def shapes_of(model: ModelConfig, *, vocab_size: int) -> TransformerConfig:

@@ -59,6 +59,19 @@ def load(folder: Path, *, device: str = "cpu", dtype: torch.dtype | None = None)
         CheckpointUnreadable: If a file or tensor is missing, or a shape differs.
     """
     config = read_config(folder / "config.json")
+    tensors = read_tensors(folder)
+    with torch.device("meta"):
+        model = Transformer(config)
+    assign(model, tensors, device=device, dtype=dtype)
+    return model.eval()
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Return the weights in `folder` under Hugging Face's names.
+
+    Raises:
+        CheckpointUnreadable: If a file is missing or damaged.
+    """
     index = folder / "model.safetensors.index.json"
     names = {"model.safetensors"}
     tensors: dict[str, Tensor] = {}
@@ -70,10 +83,7 @@ def load(folder: Path, *, device: str = "cpu", dtype: torch.dtype | None = None)
             tensors |= load_file(folder / Path(name).name)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise CheckpointUnreadable(f"{folder.name}: {error}") from error
-    with torch.device("meta"):
-        model = Transformer(config)
-    assign(model, tensors, device=device, dtype=dtype)
-    return model.eval()
+    return tensors
 
 
 def save(model: Transformer, folder: Path) -> None:

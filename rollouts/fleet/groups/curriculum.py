@@ -32,14 +32,18 @@ RENEWALS_A_LEASE: Final = 3
 """Renewals per lease period: two may fail before the lease expires."""
 
 
-class Curriculum(Protocol):
+class OutcomeReceiver(Protocol):
+    """Receiver of outcomes; a call returns once the decision is stored."""
+
+    def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
+        """Record an outcome of a lesson; a known key changes nothing."""
+
+
+class Curriculum(OutcomeReceiver, Protocol):
     """Source of tasks and receiver of outcomes; both calls return once the decision is stored."""
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
         """Return a task for a free worker."""
-
-    def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Record an outcome of a lesson; a known key changes nothing."""
 
     def renew_evaluation(self, evaluation: str, fence: int) -> None:
         """Renew the lease of an evaluation.
@@ -50,17 +54,11 @@ class Curriculum(Protocol):
 
 
 class NoCurriculum:
-    """A curriculum that discards outcomes, for the evaluation of a checkpoint."""
-
-    def next_task(self, request: TaskRequest) -> RolloutTask:
-        return RolloutTask(kind="wait", reason=f"no tasks for {request.worker}", wait_seconds=1.0)
+    """A receiver that discards outcomes, for the evaluation of a checkpoint."""
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
         del lesson, outcome
         return OutcomeReceipt(is_new=True)
-
-    def renew_evaluation(self, evaluation: str, fence: int) -> None:
-        """Do nothing: evaluations are not leased."""
 
 
 class PlatformCurriculum:

@@ -9,18 +9,17 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
 
 from rolldeck.commands.base import Group, Number, shared_options, take_shared
-from rollouts.fleet.groups.batches import Draw, RolloutBatch
+from rollouts.fleet.groups.batches import RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.steps.commands import evaluate_policy
 from rollouts.lessons.rules.evaluation import EvaluationFigures
-from rollouts.lessons.rules.lessons import evaluation_seed
 from runs.config.rules.language_config import (
     EvaluationConfig,
     LanguageConfig,
@@ -28,17 +27,9 @@ from runs.config.rules.language_config import (
     ModelConfig,
 )
 
-if TYPE_CHECKING:
-    from rollouts.fleet.engine.tokenizers import Tokenizer
-    from rollouts.fleet.inference.contract import InferenceServer
-
 HEAD = ["lesson", "problems", "success", "90 %", "reward", "90 %", "tokens", "cut"]
 TEXT_SHOWN = 60
 COUNT: Final = click.IntRange(1, 100_000)
-ROWS: Final = 256
-"""Maximum number of answers generated concurrently."""
-READY_SECONDS: Final = 300.0
-"""Time limit for an inference server to become ready."""
 Results = dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]
 
 
@@ -209,15 +200,9 @@ def evaluated(
         InferenceFailed: If the model fails, or the inference server is not ready in time.
     """
     # Imported here, because --help needs no torch.
-    from rollouts.fleet.engine.checkpoints import read_config
-    from rollouts.fleet.engine.tokenizers import check_fit, load_tokenizer
-    from rollouts.fleet.groups.policy_context import check_stop_tokens
-    from rollouts.fleet.groups.worker import GroupRolloutWorker
+    from rollouts.fleet.groups.rollout_manager import READY_SECONDS, RolloutManager
     from rollouts.fleet.inference.contract import InferenceFailed
 
-    shapes = read_config(args.checkpoint / "config.json")
-    tokenizer = load_tokenizer(args.checkpoint)
-    check_fit(tokenizer, vocab_size=shapes.vocab_size)
     language = LanguageConfig(
         lessons=dict(lessons),
         model=ModelConfig(tokenizer="checkpoint"),
@@ -226,50 +211,18 @@ def evaluated(
             examples=args.examples, generations=args.generations, temperature=args.temperature
         ),
     )
-    check_stop_tokens(language, vocab_size=tokenizer.vocab_size)
-    worker = GroupRolloutWorker(
+    with RolloutManager(
         language,
-        server=_server(args, language, tokenizer),
-        tokenizer=tokenizer,
-        context_tokens=shapes.max_position_embeddings,
+        args.checkpoint,
+        seed=args.seed,
+        device=args.device,
         curriculum=NoCurriculum(),
-        problem_seed=args.seed,
+        worker_id="evaluate",
         events=events,
-    )
-    try:
-        if not worker.wait_until_ready(timeout_seconds=READY_SECONDS):
+    ) as manager:
+        if not manager.wait_until_ready(READY_SECONDS):
             raise InferenceFailed(f"{args.inference} is not ready after {READY_SECONDS:.0f} s")
-        return {
-            name: worker.evaluate_lesson(
-                name,
-                n_examples=args.examples,
-                eval_type="eval",
-                rng=Draw(evaluation_seed(seed=args.seed, lesson=name)),
-                policy_version=(0, 0),
-                worker_id="evaluate",
-            )
-            for name in lessons
-        }
-    finally:
-        worker.shutdown()
-
-
-def _server(
-    args: SimpleNamespace, language: LanguageConfig, tokenizer: "Tokenizer"
-) -> "InferenceServer":
-    """Return the inference server that the arguments name, or one in this process."""
-    from rollouts.fleet.inference.servers import inference_server_for
-
-    offered = inference_server_for(language, is_fixed=True)
-    if offered is not None:
-        return offered
-    from rollouts.fleet.engine.checkpoints import load
-    from rollouts.fleet.groups.torch_server import TorchInferenceServer
-    from rollouts.fleet.policies.base import device_of
-
-    model = load(args.checkpoint, device=str(device_of(args.device)))
-    rows = min(ROWS, args.examples * args.generations)
-    return TorchInferenceServer(model, rows=rows, version=(0, 0), tokenizer=tokenizer)
+        return manager.evaluate_curriculum()
 
 
 def _complain(text: str) -> None:

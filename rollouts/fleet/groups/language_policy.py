@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from numpy.typing import NDArray
 
-from rollouts.fleet.engine.building import build, tokenizer_for
+from rollouts.fleet.engine.building import build, check_vocabulary, tokenizer_for
+from rollouts.fleet.engine.checkpoints import read_config
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.groups.policy_context import check_stop_tokens
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
-from rollouts.fleet.inference.contract import InferenceServer
+from rollouts.fleet.inference.contract import NOTHING, InferenceServer
 from rollouts.fleet.inference.replicas import ReplicasBehind
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.base import device_of
@@ -64,31 +64,54 @@ class LanguagePolicy(ABC):
         """
 
 
-def policy_of(language: LanguageConfig, *, run: str, device: str, rows: int) -> LanguagePolicy:
-    """Return the policy of a run, initially with unversioned weights.
+def policy_of(
+    language: LanguageConfig,
+    *,
+    device: str,
+    rows: int,
+    run: str = "",
+    checkpoint: Path | None = None,
+    server: InferenceServer | None = None,
+    version: Version = NOTHING,
+) -> LanguagePolicy:
+    """Return the policy of a run.
 
-    `run` is the globally unique key of the run, `rows` the number of answers generated
-    concurrently. The device ``auto``, ``cpu`` or ``cuda`` is for a model in this process.
+    Args:
+        language: Language configuration of the run.
+        device: ``auto``, ``cpu`` or ``cuda``, for a model in this process.
+        rows: Number of answers that a model in this process generates concurrently.
+        run: Globally unique key of the run.
+        checkpoint: Folder of a checkpoint in place of the run's; a configured inference server
+            serves it and keeps its weights.
+        server: Inference server in place of the configured one.
+        version: Version of the initial weights of a model in this process.
 
     Raises:
-        CheckpointUnreadable: If this machine has no such checkpoint.
+        CheckpointUnreadable: If this machine has no such checkpoint, or it is invalid.
         TokenizerUnusable: If the tokenizer does not fit the model or the lessons.
         PolicyDoesNotFit: If the device or the inference server is missing, or the server does not
             support the lessons' sampling.
     """
     named = os.environ.get(CHECKPOINTS_VARIABLE)
     root = Path(named) if named else None
-    offered = inference_server_for(language, run=run)
+    shapes = None if checkpoint is None else read_config(checkpoint / "config.json")
+    offered = server or inference_server_for(language, run=run, is_fixed=checkpoint is not None)
     if offered is not None:
-        tokenizer = tokenizer_for(language, checkpoints_folder=root)
+        tokenizer = tokenizer_for(language, checkpoints_folder=root, checkpoint=checkpoint)
+        if shapes is not None:
+            check_vocabulary(language.model, tokenizer, vocab_size=shapes.vocab_size)
         check_stop_tokens(language, vocab_size=tokenizer.vocab_size)
-        return ServedPolicy(offered, tokenizer, language.model.max_position_embeddings)
-    # Workers share their machine; more threads per worker slow each other down.
-    torch.set_num_threads(1)
-    model, tokenizer = build(language, checkpoints_folder=root, device=str(device_of(device)))
+        context = language.model if shapes is None else shapes
+        kind = EnginePolicy if isinstance(offered, TorchInferenceServer) else ServedPolicy
+        return kind(offered, tokenizer, context.max_position_embeddings)
+    model, tokenizer = build(
+        language, checkpoints_folder=root, checkpoint=checkpoint, device=str(device_of(device))
+    )
     check_stop_tokens(language, vocab_size=tokenizer.vocab_size)
-    server = TorchInferenceServer(model, rows=min(rows, MOST_ROWS), tokenizer=tokenizer)
-    return EnginePolicy(server, tokenizer, model.config.max_position_embeddings)
+    engine = TorchInferenceServer(
+        model, rows=min(rows, MOST_ROWS), version=version, tokenizer=tokenizer
+    )
+    return EnginePolicy(engine, tokenizer, model.config.max_position_embeddings)
 
 
 class EnginePolicy(LanguagePolicy):

@@ -18,7 +18,6 @@ from rollouts.fleet.spool.sender import REFUSED
 
 PushGroups = Callable[[bytes, str], GroupsReceipt]
 OnEnd = Callable[[str, Sequence[int]], None]
-BOOTSTRAP_STEP: Final = -1
 MOST_SPANS: Final = 256
 """Maximum number of spans per sequence that the platform accepts."""
 
@@ -157,6 +156,6 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
             for one in rollouts
         ]
     epoch, step = group.policy_version
-    if step != BOOTSTRAP_STEP:  # the initial weights of a run have no step
+    if step >= 0:  # the initial weights of a run, and of a server with fixed ones, have no step
         about |= {"epoch": epoch, "policy_step": step}
     return encode(pack_group(columns | about))

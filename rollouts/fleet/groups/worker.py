@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, get_args
 
 from msgspec.structs import replace as struct_replace
 
 from rolldeck.lessons import EvalType, LessonOutcome
 from rollouts.fleet.engine.engine import TokenUnknown, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.groups.arguments import NUMBERS_END, SEEDS_END, count, one_of, whole
 from rollouts.fleet.groups.batches import (
     Draw,
     Mode,
@@ -23,7 +24,7 @@ from rollouts.fleet.groups.batches import (
     checked,
     numbered,
 )
-from rollouts.fleet.groups.curriculum import Curriculum
+from rollouts.fleet.groups.curriculum import OutcomeReceiver
 from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.environments import GroupEnvironment, RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, FaultLog, LessonFailed, SamplingStopped
@@ -61,7 +62,7 @@ class GroupRolloutWorker:
         server: InferenceServer,
         tokenizer: Tokenizer,
         context_tokens: int,
-        curriculum: Curriculum,
+        curriculum: OutcomeReceiver,
         problem_seed: int = 0,
         events: EventLog | None = None,
         now: Callable[[], float] = time.time,
@@ -97,7 +98,10 @@ class GroupRolloutWorker:
             if lesson_id not in self._environments:
                 lesson = self._language.lessons.get(lesson_id)
                 if lesson is None:
-                    raise LessonFailed("lesson_unknown", f"lesson {lesson_id!r} does not exist")
+                    known = ", ".join(self._language.lessons)
+                    raise LessonFailed(
+                        "lesson_unknown", f"lesson {lesson_id!r} does not exist; known: {known}"
+                    )
                 self._environments[lesson_id] = load_environment(lesson.spec, lesson.kwargs)
             return self._environments[lesson_id]
 
@@ -123,10 +127,13 @@ class GroupRolloutWorker:
         own sampling parameters.
 
         Raises:
+            InvalidArgument: If an argument is out of its range.
             LessonFailed: If the environment raises; other lessons are unaffected.
             SamplingStopped: If the worker was shut down.
             InferenceFailed: If the server can no longer generate.
         """
+        _check_draw(n_examples, n_generations, rng)
+        one_of("mode", mode, get_args(Mode))
         began = time.monotonic()
         request = RolloutRequest(
             numbers=range(rng.first_example, rng.first_example + n_examples),
@@ -191,10 +198,13 @@ class GroupRolloutWorker:
         With 0 `n_generations`, the run's evaluation settings apply.
 
         Raises:
+            InvalidArgument: If an argument is out of its range.
             SamplingStopped: If the worker was shut down.
             InferenceFailed: If the server can no longer generate.
         """
         generations = n_generations or self._language.evaluation.generations
+        _check_draw(n_examples, generations, rng)
+        one_of("eval_type", eval_type, get_args(EvalType))
         error, stops, metrics, errors = "", False, None, dict[str, str]()
         unavailable: InferenceFailed | None = None
         try:
@@ -376,6 +386,13 @@ class GroupRolloutWorker:
                 for rollout in group.rollouts
             ],
         )
+
+
+def _check_draw(n_examples: int, n_generations: int, rng: Draw) -> None:
+    count("n_examples", n_examples)
+    count("n_generations", n_generations)
+    whole("seed", rng.seed, least=0, most=SEEDS_END - 1)
+    whole("first_example", rng.first_example, least=0, most=NUMBERS_END - 1)
 
 
 def _sound(sampled: Sampled, request: RolloutRequest) -> Sampled:

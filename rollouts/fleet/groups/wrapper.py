@@ -6,6 +6,7 @@ import time
 from functools import partial
 from typing import Final
 
+import torch
 from msgspec.structs import replace
 
 from rolldeck.errors import RolldeckError
@@ -242,6 +243,8 @@ class GroupWorkerWrapper(WorkerWrapper):
         language = config.language
         if language is None:
             raise PolicyDoesNotFit("language", "the run has no language section")
+        # Workers share their machine; more threads per worker slow each other down.
+        torch.set_num_threads(1)
         self._policy = policy_of(
             language,
             run=self.settings.fleet.run_key or self.settings.fleet.run,

@@ -1,6 +1,6 @@
-"""Commands for step policies: ``rolldeck rollout`` and ``rolldeck evaluate policy``.
+"""Rollouts and evaluations of step policies on this machine, without a cluster.
 
-Both run on this machine without a cluster. `rollout` also needs no platform; `evaluate_policy`
+``rolldeck rollout`` calls `roll_out_steps`, which needs no platform. ``rolldeck evaluate policy``
 takes the weights from a file, or a version that a run has published on a platform.
 """
 
@@ -23,7 +23,7 @@ import msgspec
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.commands.base import ApiCommand, LocalCommand, Number, State
+from rolldeck.commands.base import ApiCommand, State
 from rolldeck.errors import InvalidMessageError, RolldeckError
 from rolldeck.fragment_files import FragmentFiles
 from rolldeck.http import Call
@@ -38,7 +38,6 @@ from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 
 FILE: Final = click.Path(path_type=Path)
 RETRY_SECONDS: Final = 5.0
-LONGEST_SECONDS: Final = 365 * 86_400
 SIGNALED: Final = 128
 """Exit code of a command that a signal ended, plus the signal's number."""
 SHOWN: Final = (
@@ -62,7 +61,7 @@ class RunHasNoPolicy(Exception):
     """The run has no step policy."""
 
 
-def _config_options(sections: str) -> Callable[[Any], Any]:
+def config_options(sections: str) -> Callable[[Any], Any]:
     """Return a decorator that adds the options of a run; `sections` are those that are used."""
     options = [
         click.option(
@@ -96,32 +95,8 @@ def _check_one_of(options: Mapping[str, Any]) -> None:
         raise click.UsageError(f"give one of {', '.join(options)}")
 
 
-@click.command(cls=LocalCommand)
-@_config_options("environment, policy, fleet")
-@click.option(
-    "--weights",
-    type=FILE,
-    metavar="FILE",
-    help="Safetensors file (default: initial weights from the seed of the configuration).",
-)
-@click.option("--workers", type=int, help="Number of workers, each a thread.")
-@click.option("--envs", type=int, help="Environments of each worker.")
-@click.option("--episodes", type=click.IntRange(1), metavar="N", help="End after N episodes.")
-@click.option("--env-steps", type=click.IntRange(1), metavar="N", help="End after N env steps.")
-@click.option(
-    "--seconds",
-    type=Number(0, LONGEST_SECONDS, min_open=True),
-    metavar="S",
-    help="End S seconds after the first env step.",
-)
-@click.option("--out", type=FILE, metavar="DIR", help="Folder for the fragments (default: none).")
-def rollout(state: State, **options: Any) -> int:
-    """Roll out a step environment on this machine, without a platform.
-
-    Exit code 1 if the rollout failed, 2 for invalid options, or 128 plus the number of the signal
-    that ended it.
-    """
-    args = SimpleNamespace(**options)
+def roll_out_steps(args: SimpleNamespace, raw: Mapping[str, Any], *, is_json: bool) -> int:
+    """Roll out the step environment of a configuration; return the exit code of the command."""
     _check_one_of(
         {
             "--episodes": args.episodes,
@@ -129,10 +104,10 @@ def rollout(state: State, **options: Any) -> int:
             "--seconds": args.seconds,
         }
     )
-    warn = partial(_warn, "rollout")
+    warn = partial(print_warning, "rollout")
     try:
-        raw = _read_config(args)
         changes: dict[str, Any] = {
+            "seed": args.seed,
             "environment": {"spec": args.environment or None},
             "fleet": {"num_workers": args.workers, "envs_per_worker": args.envs},
         }
@@ -160,7 +135,7 @@ def rollout(state: State, **options: Any) -> int:
             device=args.device,
         )
         try:
-            with _stopped_by_signals(local.stop) as received:
+            with stopped_by_signals(local.stop) as received:
                 try:
                     result = local.run()
                 finally:  # all its fragments are written, also if it fails
@@ -169,12 +144,12 @@ def rollout(state: State, **options: Any) -> int:
         except (RolloutFailed, OSError) as failure:
             warn(failure)
             return 1
-    _print(msgspec.to_builtins(result), is_json=state.as_json)
+    print_figures(msgspec.to_builtins(result), is_json=is_json)
     return SIGNALED + received[0] if received else 0
 
 
 @contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
     """Call `stop` at the first SIGINT or SIGTERM; yield the list of received signals.
 
     The second signal ends the process at once; the kernel then ends the env processes.
@@ -203,7 +178,7 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
 @click.command("policy", cls=ApiCommand)
 @click.option("--weights", type=FILE, metavar="FILE", help="Safetensors file.")
 @click.option("--run", help="Run on a platform: its configuration and newest published version.")
-@_config_options("environment, policy, evaluation")
+@config_options("environment, policy, evaluation")
 @click.option("--episodes", type=int, help="Number of episodes.")
 @click.option("--envs", type=int, help="Environments that step concurrently.")
 @click.option("--sampled", is_flag=True, help="Sample the actions.")
@@ -226,11 +201,11 @@ def evaluate_policy(state: State, **options: Any) -> int:
         raise click.UsageError("--config and --preset need --weights: the run has a configuration")
     if args.run is None and (args.version is not None or args.weights_directory):
         raise click.UsageError("--version and --weights-directory need --run")
-    warn = partial(_warn, "evaluate policy")
+    warn = partial(print_warning, "evaluate policy")
     origin: dict[str, Any] = {}
     try:
         if args.run is None:
-            raw = _read_config(args)
+            raw = read_config(args)
             weights = WeightsRecord(epoch=0, step=0, tensors=_read_weights(args.weights))
         else:
             raw, weights, origin = _read_run(args, state)
@@ -259,7 +234,7 @@ def evaluate_policy(state: State, **options: Any) -> int:
         warn(failure)
         return 1
     [window] = statistics.pop(0.0)
-    _print(origin | {name: getattr(window, name) for name in SHOWN}, is_json=state.as_json)
+    print_figures(origin | {name: getattr(window, name) for name in SHOWN}, is_json=state.as_json)
     return 0
 
 
@@ -294,7 +269,7 @@ def _read_run(
     return config, weights, {"run": args.run, "epoch": version.epoch, "version": version.step}
 
 
-def _read_config(args: SimpleNamespace) -> dict[str, Any]:
+def read_config(args: SimpleNamespace) -> dict[str, Any]:
     """Return the configuration that the arguments name, as JSON values, unchecked.
 
     Raises:
@@ -347,13 +322,19 @@ def _read_weights(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"--weights {path} is not a safetensors file: {error}") from error
 
 
-def _print(figures: Mapping[str, Any], *, is_json: bool) -> None:
+def print_figures(figures: Mapping[str, Any], *, is_json: bool) -> None:
+    """Print figures by name, as JSON or one per line."""
     width = max(map(len, figures))
-    lines = [
-        f"{name:<{width}}  {'-' if value is None else value}" for name, value in figures.items()
-    ]
+    lines = [f"{name:<{width}}  {_shown(value)}" for name, value in figures.items()]
     sys.stdout.write((json.dumps(figures, indent=2) if is_json else "\n".join(lines)) + "\n")
 
 
-def _warn(command: str, text: object) -> None:
+def _shown(value: object) -> object:
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{name} {count}" for name, count in value.items())
+    return "-" if value in (None, "") else value
+
+
+def print_warning(command: str, text: object) -> None:
+    """Print a line about a command on standard error."""
     sys.stderr.write(f"rolldeck {command}: {text}\n")

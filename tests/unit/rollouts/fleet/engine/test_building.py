@@ -72,9 +72,9 @@ def test_the_byte_tokenizer_encodes_any_text() -> None:
 
 
 def test_a_checkpoint_has_shapes_and_optionally_a_tokenizer(tmp_path: Path) -> None:
-    mine = small_model()
-    save(mine, tmp_path / "team" / "mine")
     own = build(language("task:sort")).tokenizer
+    mine = small_model(vocab_size=own.vocab_size)
+    save(mine, tmp_path / "team" / "mine")
     save_tokenizer(own, tmp_path / "team" / "mine")  # type: ignore[arg-type]
 
     for kind in ("alphabet", "checkpoint"):
@@ -84,6 +84,14 @@ def test_a_checkpoint_has_shapes_and_optionally_a_tokenizer(tmp_path: Path) -> N
         )
         assert model.embed.weight.equal(mine.embed.weight)
         assert tokenizer.encode("12") == own.encode("12")
+
+
+def test_the_alphabet_of_other_lessons_is_refused(tmp_path: Path) -> None:
+    save(small_model(vocab_size=40), tmp_path / "mine")
+    lessons = language("task:sort", checkpoint="mine", tokenizer="alphabet")
+
+    with pytest.raises(TokenizerUnusable, match="has 12 tokens, the model 40: use the lessons"):
+        build(lessons, checkpoints_folder=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from rolldeck.cli import main
-from rollouts.fleet.engine.building import build
-from rollouts.fleet.engine.checkpoints import load, save
+from rollouts.fleet.engine.checkpoints import load
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
@@ -22,23 +20,14 @@ from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, load_tokenizer, 
 from rollouts.fleet.groups.evaluate import InvalidLessons, read_lessons
 from tests.stand_ins.inference_servers import SglangStandIn, listening
 from tests.stand_ins.vllm_server import VllmStandIn
-from tests.unit.rollouts.fleet.groups.conftest import language
+from tests.unit.rollouts.fleet.groups.small_checkpoints import LESSONS, make_checkpoint
 
 ROOT = Path(__file__).resolve().parents[5]
-LESSONS = {
-    "reverse": {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}},
-    "sampled": {"spec": "task:reverse", "kwargs": {"length": 1, "letters": 3}},
-}
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    torch.manual_seed(0)
-    model, tokenizer = build(language(LESSONS))
-    assert isinstance(tokenizer, AlphabetTokenizer)
-    save(model, tmp_path / "small")
-    save_tokenizer(tokenizer, tmp_path / "small")
-    return tmp_path / "small"
+    return make_checkpoint(tmp_path / "small")
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":

@@ -153,7 +153,7 @@ def test_the_result_is_a_table_without_json(capsys: pytest.CaptureFixture[str]) 
         (["--config", '{"fleet": {"workers": 2}}'], 2, "fleet.workers: unknown field"),
         (["--config", "{}", "--workers", "0"], 2, "fleet.num_workers"),
         (["--config", "{}", "--envs", "0"], 2, "fleet.envs_per_worker"),
-        (["--preset", "curriculum"], 2, "language: a language run has no step environment"),
+        (["--preset", "curriculum"], 2, "--env-steps needs a configuration without lessons"),
         (["--weights", "missing.safetensors"], 2, "missing.safetensors"),
         (["--weights", __file__], 2, "test_rollout.py is not a safetensors file"),
         (["--environment", "gymnasium:Missing-v0"], 1, "no environment started: gymnasium"),
