@@ -26,12 +26,12 @@ from buffer.inspect.rules.marks import Mark, MarkChange
 from buffer.inspect.rules.numbers import (
     IgnoredNumber,
     Numbers,
-    environment_prefix,
     with_ignored,
 )
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services import lock_run
+from rolldeck.metric_names import environment_prefix
 from runs.events.services import record_event
 from runs.lifecycle.models import Environment, EnvironmentNumbers, Run
 from web.live.announcements import announce

@@ -10,7 +10,6 @@ with a stock ``atroposlib`` server.
 
 import logging
 import math
-import re
 import shutil
 import threading
 import time
@@ -23,6 +22,7 @@ from rolldeck.client import ENDED
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswerError, RolldeckError, RunNotAcceptingError, RunOverError
 from rolldeck.http import Call, Connection
+from rolldeck.metric_names import ENVIRONMENTS, environment_prefix
 from rolldeck.metrics import metrics_call, numbers
 from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
 from rolldeck.sender import GroupSender
@@ -31,10 +31,6 @@ logger = logging.getLogger("rolldeck")
 
 ATROPOS: Final = "/atropos/"
 """Path of Rolldeck's Atropos routes, before the name of the run."""
-ENVIRONMENTS: Final = "env/"
-"""Beginning of the names of the metrics of environments."""
-UNNAMED: Final = re.compile(r"[^\w./ -]")
-"""Characters that no name of a metric has."""
 CHECKPOINTS: Final = "env_checkpoints"
 """Folder of the states of environments in the checkpoint folder of a run."""
 WAITING_ANSWER: Final = "wait for trainer to start"
@@ -309,7 +305,7 @@ class RolloutHandler(Closing):
             RolldeckError: If the platform refuses, or is unreachable.
         """
         at = self.step if step is None else step
-        own = f"{ENVIRONMENTS}{UNNAMED.sub('_', self.offer.desired_name)}/"
+        own = environment_prefix(self.offer.desired_name)
         named = {
             name if name.startswith(ENVIRONMENTS) else own + name: value
             for name, value in numbers(metrics).items()

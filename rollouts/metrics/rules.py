@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 OWN_PREFIX: Final = "rolldeck/"
 """Prefix of the platform's own metrics."""
-ENVIRONMENTS: Final = "env/"
-"""Prefix of the metrics that tokens of the scope `env` may record."""
 OF_ARRIVALS: Final = tuple(
     OWN_PREFIX + name
     for name in ("reward/", "length/", "truncated_share", "zero_variance_share", "info/", "env/")

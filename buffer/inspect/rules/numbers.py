@@ -5,7 +5,6 @@ list with one item for each sequence has a value for each; anything else has one
 """
 
 import math
-import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from buffer.inspect.rules.facts import decoded_field, leaves
 from rolldeck.groups import GroupArrays
+from rolldeck.metric_names import NOT_IN_NAMES
 
 FIELDS: Final = ("info", "metadata", "overrides", "group_overrides")
 MOST_OF_GROUP: Final = 64
@@ -24,9 +24,6 @@ LONGEST_NAME: Final = 120
 """Maximum length of the name of a series."""
 LARGEST: Final = 1e30
 """Largest absolute value, so that sums stay finite."""
-UNREGISTERED: Final = "unregistered"
-"""Environment of the groups that name none."""
-_INVALID: Final = re.compile(r"[^\w./ -]")
 
 
 class IgnoredNumber(StrEnum):
@@ -43,12 +40,7 @@ class IgnoredNumber(StrEnum):
     REPEATED = "repeated"
     """Another field of the group has the same key."""
     UNREADABLE = "unreadable"
-    """Its field is no JSON, or greater than 1 MiB."""
-
-
-def environment_prefix(environment: str) -> str:
-    """Return the beginning of the names of an environment's series, ``env/<name>/``."""
-    return f"env/{_INVALID.sub('_', environment) or UNREGISTERED}/"
+    """Its field is no JSON, greater than 1 MiB, or a list of another length than the group."""
 
 
 @dataclass(slots=True)
@@ -84,7 +76,7 @@ class Numbers:
                 if len(known) + len(new) >= MOST_KEYS:
                     self.ignore(IgnoredNumber.TOO_MANY_NAMES, key, count)
                     continue
-                if _INVALID.search(key) or len(prefix + key) > LONGEST_NAME:
+                if NOT_IN_NAMES.search(key) or len(prefix + key) > LONGEST_NAME:
                     self.ignore(IgnoredNumber.INVALID_NAME, key, count)
                     continue
                 new.append(key)
@@ -125,9 +117,11 @@ def numbers_of(group: GroupArrays) -> Numbers:
         if not is_readable:
             found.ignore(IgnoredNumber.UNREADABLE, name)
         rows = content if isinstance(content, list) else [content]
-        for row in rows if len(rows) == group.sequences else [content]:
-            if not isinstance(row, Mapping):
-                continue
+        objects = [row for row in rows if isinstance(row, Mapping)]
+        if objects and rows is content and len(rows) != group.sequences:
+            found.ignore(IgnoredNumber.UNREADABLE, name)
+            continue
+        for row in objects:
             for key, value in leaves("", row):
                 number = _number(value)
                 if number is None:

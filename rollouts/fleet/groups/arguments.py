@@ -1,4 +1,4 @@
-"""Checks of the arguments of calls; errors name the argument, the value and what is accepted."""
+"""Argument checks. Errors name the argument, its value and the accepted values."""
 
 import math
 from collections.abc import Sequence

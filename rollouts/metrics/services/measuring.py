@@ -30,8 +30,8 @@ from buffer.batches.queries.rates import (
     group_flow,
     trainer_wait_share,
 )
-from buffer.inspect.rules.numbers import environment_prefix
 from buffer.inspect.services import ignore_numbers, take_numbers
+from rolldeck.metric_names import environment_prefix
 from rollouts.control.queries.fleets import weights_transfers
 from rollouts.control.rules import info_figures
 from rollouts.metrics.models import MeasureCursor

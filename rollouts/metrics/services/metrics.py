@@ -9,10 +9,11 @@ from django.db import transaction
 from django.db.models import Count
 
 from buffer.batches.queries.batches import served_tokens_after
+from rolldeck.metric_names import ENVIRONMENTS
 from rollouts.control.models import Fleet
 from rollouts.metrics.models import MetricChunk, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.queries.metrics import datetime_of
-from rollouts.metrics.rules import CHUNK_SAMPLES, ENVIRONMENTS, OWN_PREFIX, summarised
+from rollouts.metrics.rules import CHUNK_SAMPLES, OWN_PREFIX, summarised
 from rollouts.metrics.schemas import MetricsPush
 from runs.lifecycle.models import Run
 from web import sql

@@ -77,7 +77,7 @@ export function StepsReader({ run, curves, parts, title, note, listed, chosen, o
               band={curves.is_exact ? undefined : { low: curve.low, high: curve.high, label: "min – max" }}
               height={CHART_HEIGHT}
               onPick={(index) => onChoose(curves.step[index] ?? 0)}
-              empty="No steps."
+              empty={curve.last.length ? "No numbers." : "No steps."}
             />
           </Panel>
         ))}

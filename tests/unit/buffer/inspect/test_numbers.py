@@ -9,9 +9,9 @@ from buffer.inspect.rules.numbers import (
     MOST_KEYS,
     MOST_OF_GROUP,
     Numbers,
-    environment_prefix,
     numbers_of,
 )
+from rolldeck.metric_names import environment_prefix
 from tests.unit.buffer.inspect.test_group_views import opened
 
 PREFIX = "env/math/"
@@ -57,8 +57,19 @@ def test_numbers_and_booleans_are_summed_by_key(
             {"metadata": {"kept": 1}, "info": {"text": "x" * LARGEST_FIELD}},
             {"unreadable": (1, "info")},
         ),
+        ({"metadata": {"kept": 1}, "info": [{"a": 1}] * 3}, {"unreadable": (1, "info")}),
     ],
-    ids=["text", "text of NaN", "out of range", "large integer", "sign", "long", "twice", "large"],
+    ids=[
+        "text",
+        "text of NaN",
+        "out of range",
+        "large integer",
+        "sign",
+        "long",
+        "twice",
+        "large",
+        "other length",
+    ],
 )
 def test_other_numbers_are_counted_by_problem(
     fields: dict[str, Any], ignored: dict[str, Any]
